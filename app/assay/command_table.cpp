@@ -61,8 +61,11 @@ constexpr std::array kCommands{
     CommandRow{"explain",
                kLook,
                "  assay explain results/mine\n"
-               "  assay explain results/mine --cell varlen --top 20"},
-    CommandRow{"view", kLook, "  assay view results/mine"},
+               "  assay explain results/mine --cell varlen --top 20\n"
+               "  assay explain before.json.gz after.json.gz   two traces, also of other programs"},
+    CommandRow{"view",
+               kLook,
+               "  assay view results/mine\n  assay view before.json.gz after.json.gz"},
     CommandRow{"log", kLook, "  assay log results/*\n  assay log results --cell varlen"},
     CommandRow{"compare",
                kLook,
@@ -81,6 +84,10 @@ constexpr std::array kCommands{
                "  assay export results/mine --cell varlen -o varlen.json.gz\n"
                "  assay export results/mine --cell varlen --steps 3-5 -o - | gzip > steps.json.gz\n"
                "  assay export results/mine --cell varlen --format csv -o tables"},
+    CommandRow{"import",
+               kShare,
+               "  assay import before.json.gz --out before.sqlite\n"
+               "  assay import report.sqlite --steps train_step --out report-steps.sqlite"},
     CommandRow{"pack",
                kShare,
                "  assay pack results/mine -o mine.tar.gz\n"

@@ -50,6 +50,7 @@ int run(int argc, char** argv) {
   cli::add_claims(app, exit_code);
   cli::add_sql(app, exit_code);
   cli::add_export(app, exit_code);
+  cli::add_import(app);
   cli::add_pack(app);
   cli::add_demo(app, exit_code);
   cli::add_programs(app);

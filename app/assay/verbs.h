@@ -41,6 +41,7 @@ void add_log(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app);
 void add_sql(CLI::App& app, int& exit_code);
 void add_export(CLI::App& app, int& exit_code);
+void add_import(CLI::App& app);
 void add_pack(CLI::App& app);
 void add_demo(CLI::App& app, int& exit_code);
 void add_merge(CLI::App& app, int& exit_code);

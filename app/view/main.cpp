@@ -34,7 +34,7 @@ namespace {
 constexpr int kMaxPixels = 8192; // an edge; every OpenGL 3.3 driver allows it
 
 struct Options {
-  std::string path, screen, screenshot, dump_model, script;
+  std::string path, other, screen, screenshot, dump_model, script;
   std::string size = "1600x1000", theme;
   float scale = 0; // 0: the settings', or 1
   int width = 0, height = 0, fuzz = 0;
@@ -60,6 +60,18 @@ void save_model(const Workspace& workspace, const std::string& path) {
   file.finish();
 }
 
+void check_paths(const Options& options) {
+  std::error_code error;
+  for (const std::string& path : {options.path, options.other})
+    if (!path.empty() && !std::filesystem::exists(path, error))
+      bad_input("{}: no such file or directory; name a results directory or a trace",
+                printable(path));
+  if (options.other.empty()) return;
+  for (const std::string& path : {options.path, options.other})
+    if (std::filesystem::is_directory(path, error))
+      bad_input("{}: is a directory; two paths are two trace files", printable(path));
+}
+
 std::string read_script(const std::string& path) {
   std::ifstream file(path);
   if (!file) bad_input("cannot read the script {}", printable(path));
@@ -70,7 +82,7 @@ void open(Workspace& workspace, const Options& options) {
   if (!options.theme.empty()) workspace.theme = *parse_theme(options.theme);
   if (options.scale > 0) set_scale(workspace, options.scale);
   workspace.initial_scale = workspace.scale;
-  open_path(workspace, options.path);
+  open_path(workspace, options.path, options.other);
   if (options.screen.empty()) return;
   workspace.screen =
       find_screen(options.screen).value_or(workspace.screen); // checked by the parser
@@ -121,10 +133,6 @@ void write_wanted_picture(Workspace& workspace, Surface& window) {
 }
 
 void show_window(Workspace& workspace, const Options& options) {
-  std::error_code error;
-  if (!options.path.empty() && !std::filesystem::exists(options.path, error))
-    bad_input("{}: no such file or directory; name a results directory or a trace of one",
-              printable(options.path));
   const UiContext context;
   const std::string title = options.path.empty() ? "Assay" : "Assay - " + printable(options.path);
   const auto window = GlfwBackend::create(title, options.width, options.height);
@@ -150,6 +158,7 @@ void show_window(Workspace& workspace, const Options& options) {
 
 int view(Options options) {
   parse_size(options);
+  check_paths(options);
   Workspace workspace;
   const bool alone = options.draws() || !options.dump_model.empty();
   const std::string settings = alone ? "" : settings_path();
@@ -166,15 +175,23 @@ int view(Options options) {
   if (options.draws()) draw_without_a_person(workspace, options);
   if (!options.dump_model.empty()) save_model(workspace, options.dump_model);
   std::string problem = workspace.open_error;
-  if (workspace.single_trace) problem = workspace.traces[0].why_none;
+  if (workspace.single_trace)
+    for (const TraceSlot& slot : workspace.traces)
+      if (problem.empty()) problem = slot.why_none;
   if (problem.empty()) return kOk;
   std::fprintf(stderr, "error: %s\n", printable(problem).c_str());
   return kBadInput;
 }
 
 void add_options(CLI::App& app, Options& options) {
-  app.add_option("path", options.path, "results directory of `assay run`, or one trace file")
+  app.add_option(
+         "path",
+         options.path,
+         "results directory of `assay run`, or a trace: of Assay, JSON of torch.profiler or "
+         "Chrome (also .gz), SQLite of Nsight Systems")
       ->type_name("DIR");
+  app.add_option("other", options.other, "a second trace, shown beside the first as the candidate")
+      ->type_name("TRACE");
   std::vector<std::string> names;
   for (const Screen& screen : screens()) names.emplace_back(screen.id);
   one_of(app.add_option("--screen", options.screen, "the screen to begin with"), names);
@@ -210,6 +227,7 @@ int run(int argc, char** argv) {
       "-V,--version", program_version("assay-view", ASSAY_VERSION), "print version and build");
   app.footer("examples\n"
              "  assay view results/mine\n"
+             "  assay view before.json.gz after.json.gz\n"
              "  assay view results/mine --screen compare --screenshot compare.png");
   Options options;
   add_options(app, options);

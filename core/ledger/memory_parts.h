@@ -25,6 +25,7 @@ inline constexpr MemoryPhase kMemoryPhases[] = {{"weights", "weights"},
                                                 {"update", "temporary, update"},
                                                 {"ema_swap", "EMA swap"},
                                                 {"evaluation", "evaluation"},
+                                                {"ranks", "buffers between ranks"},
                                                 {"graph_rest", "rest of the CUDA graph's memory"},
                                                 {"earlier", "in use before (libraries, batches)"},
                                                 {"other", "other"}};

@@ -153,17 +153,25 @@ std::string unit_time_text(const Effect& effect) {
                      kScales[i].unit);
 }
 
-std::string memory_change_text(const std::optional<MemoryEffect>& memory) {
-  if (!memory) return "-";
-  const double share = std::expm1(memory->log_ratio.value);
+namespace {
+
+std::string share_of_memory_text(const MemoryEffect& memory) {
+  const double share = std::expm1(memory.log_ratio.value);
   return change_text(rounded(100 * share, decimals_of_three(100 * share)) == 0 ? 0 : share);
 }
 
+} // namespace
+
+std::string memory_change_text(const std::optional<MemoryEffect>& memory) {
+  return memory && !memory->drowned() ? share_of_memory_text(*memory) : "-";
+}
+
 std::string memory_text(const std::optional<MemoryEffect>& memory) {
-  std::string value = memory_change_text(memory);
-  if (!memory) return value;
-  if (memory->exact || !memory->log_ratio.judged) return value;
-  return value + " " + interval_text(memory->log_ratio.judged);
+  if (!memory) return "-";
+  std::string value = share_of_memory_text(*memory);
+  if (memory->exact) return value;
+  if (memory->log_ratio.judged) return value + " " + interval_text(memory->log_ratio.judged);
+  return memory->drowned() ? value + " (the baseline and its control differ by more)" : value;
 }
 
 std::string mde_text(const std::optional<Effect>& effect) {

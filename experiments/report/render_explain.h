@@ -16,6 +16,16 @@ std::string render_explain_table(const Report& report,
                                  const ComparisonIndex& which,
                                  std::size_t top,
                                  const TableStyle& style);
+// Two trace files, whoever made them: what they are (`origins`, a line each), stages and the `top`
+// largest rows. One trace a side gives no verdict, and the text says so.
+std::string render_explain_traces(const Explanation& explanation,
+                                  const std::vector<std::string>& origins,
+                                  std::size_t top,
+                                  const TableStyle& style);
+// {"schema_version", "verdict": null, "traces", "explanation"}.
+std::string render_explain_traces_json(const Explanation& explanation,
+                                       const std::vector<std::string>& origins,
+                                       std::size_t top);
 // What the bytes at the comparison's peak of memory are; `top` modules.
 std::string render_explain_memory(const Report& report,
                                   const ComparisonIndex& which,

@@ -131,6 +131,20 @@ ordered_json ranks_json(const Comparison& comparison) {
   return out;
 }
 
+std::string render_explain_traces_json(const Explanation& explanation,
+                                       const std::vector<std::string>& origins,
+                                       std::size_t top) {
+  Comparison comparison;
+  comparison.explanation = explanation;
+  ordered_json traces = ordered_json::array();
+  for (const std::string& origin : origins) traces.push_back(printable(origin));
+  const ordered_json out = {{"schema_version", kReportSchema},
+                            {"verdict", nullptr},
+                            {"traces", traces},
+                            {"explanation", explanation_json(comparison, top)}};
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
 std::string render_explain_json(const Report& report,
                                 const std::vector<ComparisonIndex>& which,
                                 std::size_t top) {

@@ -77,6 +77,29 @@ std::string render_explain_table(const Report& report,
   return out.take();
 }
 
+std::string render_explain_traces(const Explanation& explanation,
+                                  const std::vector<std::string>& origins,
+                                  std::size_t top,
+                                  const TableStyle& style) {
+  const Waterfall& waterfall = explanation.waterfall;
+  const TimeScale scale = scale_of(waterfall);
+  TextWriter out(style);
+  for (const std::string& origin : origins) out.line(origin);
+  out.line(fmt::format("one trace a side, so no verdict; a step takes {} -> {} {}: {} {}",
+                       time_text(waterfall.a_ns, scale),
+                       time_text(waterfall.b_ns, scale),
+                       scale.unit,
+                       difference_text(waterfall.traced_delta_ns(), scale),
+                       difference_interval_text(waterfall.traced_interval, scale)));
+  if (!waterfall.unusable.empty())
+    out.line("do not rely on these traces: " + waterfall.unusable, 2);
+  out.line(traced_pairs_text(explanation), 2);
+  print_titled(out, stages_section(explanation));
+  print_titled(out, kernels_section(explanation, top));
+  print_titled(out, operators_section(explanation, top));
+  return out.take();
+}
+
 std::string render_explain_memory(const Report& report,
                                   const ComparisonIndex& which,
                                   std::size_t top,

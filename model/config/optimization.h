@@ -37,6 +37,7 @@ enum class Gate {
   Documents,    // isolation, order of tokens, and documents packed against documents alone
   NsaRanges,    // logits and gradients, ranges, isolation
   Gradients,    // of several ranks against one process, and a shared overflow
+  Sharding,     // of several ranks: weights, moments and average after updates; a skipped one
   Validation,   // of several ranks against one process, and the same collectives
   Batches,      // tokens, targets and borders of the batches that the loader gives
   Int8,         // linears against fp64, logits and the loss of an evaluation

@@ -157,6 +157,8 @@ Result<bool> check(const TrainConfig& c) {
   if (c.fp8_scaling == Fp8Scaling::Delayed && (c.precision != Precision::Fp8 || c.ranks > 1))
     return fail("key 'fp8_scaling' = delayed needs 'precision' = fp8 and 'ranks' = 1: other "
                 "precisions have no scales, and ranks would not share theirs");
+  if (c.sharding != Sharding::None && c.ranks < 2)
+    return fail("key 'sharding' needs 'ranks' of 2 or more: one process holds everything");
   if (c.ddp_static_graph && c.ddp_find_unused)
     return fail("keys 'ddp_static_graph' and 'ddp_find_unused' exclude each other: a static graph "
                 "finds unused parameters once, in its first step");

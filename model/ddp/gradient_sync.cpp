@@ -147,6 +147,7 @@ GradientSync::GradientSync(const std::vector<Parameter>& parameters,
     : config_(config), ranks_(std::move(ranks)),
       parameter_count_(static_cast<std::int64_t>(parameters.size())) {
   require_same_parameters(parameters, config_.device, *ranks_);
+  const Span buffers(kRankBuffersSpan);
   reducer_ = make_reducer(parameters, config_, ranks_);
 }
 
@@ -163,12 +164,14 @@ void GradientSync::before_forward() {
   reducer_->prepare_for_forward();
   // Once, when the first pass has shown the order of the gradients: rank 0's order for all.
   if (passes_ > 0 && reducer_->should_rebuild_buckets()) {
+    const Span buffers(kRankBuffersSpan);
     ranks_->announce("broadcast", "ddp/rebuilt_buckets", parameter_count_, "Int");
     (void)reducer_->rebuild_buckets();
   }
 }
 
 void GradientSync::before_backward(const at::Tensor& loss) {
+  count("sharding/none");
   count(config_.ddp_static_graph ? "ddp/static_graph" : "ddp/dynamic_graph");
   count(config_.ddp_find_unused ? "ddp/find_unused" : "ddp/all_used");
   count(config_.ddp_accumulate == DdpAccumulate::Last ? "ddp/last_micro_step"

@@ -13,6 +13,7 @@
 
 #include "model/config/train_config.h"
 #include "model/ddp/process_group.h"
+#include "model/ddp/rank_sync.h"
 #include "model/families/family.h"
 
 namespace c10d {
@@ -21,24 +22,21 @@ class Reducer;
 
 namespace assay {
 
-class GradientSync {
+class GradientSync : public RankSync {
 public:
   // Collective. Throws bad input that names the rank and the parameter when the ranks' parameters
   // differ in number, name, shape or value.
   GradientSync(const std::vector<Parameter>& parameters,
                const TrainConfig& config,
                std::shared_ptr<ProcessGroup> ranks);
-  ~GradientSync();
+  ~GradientSync() override;
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  // Whether micro-step `index` of `count` averages. A pass that does not only accumulates on its
-  // rank, and none of the functions below is called for it.
-  bool averages(std::size_t index, std::size_t count) const;
-
-  void before_forward();
-  void before_backward(const at::Tensor& loss); // the tensor whose backward() follows
-  void after_backward(); // the gradients are averaged (on CUDA: in the current stream's order)
+  bool averages(std::size_t index, std::size_t count) const override;
+  void before_forward() override;
+  void before_backward(const at::Tensor& loss) override;
+  void after_backward() override;
 
 private:
   TrainConfig config_;

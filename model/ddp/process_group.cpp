@@ -97,7 +97,29 @@ c10::intrusive_ptr<c10d::Work> ProcessGroup::start_all_reduce(at::Tensor& sum, c
 }
 
 void ProcessGroup::all_reduce(at::Tensor& sum, const char* what) {
-  if (const auto work = start_all_reduce(sum, what)) wait_for(*work);
+  finish(start_all_reduce(sum, what));
+}
+
+c10::intrusive_ptr<c10d::Work>
+ProcessGroup::start_all_gather(at::Tensor& out, at::Tensor& in, const char* what) {
+  announce("all_gather", what, out.numel(), c10::toString(out.scalar_type()));
+  if (rehearsing_) return {};
+  count("ddp/all_gathers");
+  count("ddp/all_gathered_bytes", static_cast<std::int64_t>(out.nbytes()));
+  return group_->_allgather_base(out, in);
+}
+
+c10::intrusive_ptr<c10d::Work>
+ProcessGroup::start_reduce_scatter(at::Tensor& out, at::Tensor& in, const char* what) {
+  announce("reduce_scatter", what, in.numel(), c10::toString(in.scalar_type()));
+  if (rehearsing_) return {};
+  count("ddp/reduce_scatters");
+  count("ddp/reduce_scattered_bytes", static_cast<std::int64_t>(in.nbytes()));
+  return group_->_reduce_scatter_base(out, in);
+}
+
+void ProcessGroup::finish(const c10::intrusive_ptr<c10d::Work>& work) const {
+  if (work) wait_for(*work);
 }
 
 void ProcessGroup::wait_for(c10d::Work& work) const {

@@ -25,6 +25,8 @@ struct RankPlace {
 // Span of a CPU thread that waits for a collective with nothing left to compute: what traces call
 // exposed communication. A GPU's is seen in its device events.
 inline constexpr const char* kExposedSpan = "exposed_communication";
+// Span in which memory for what ranks exchange is taken (model/memory/allocation_log.h).
+inline constexpr const char* kRankBuffersSpan = "ranks/buffers";
 
 class ProcessGroup {
 public:
@@ -52,6 +54,14 @@ public:
   void all_reduce(at::Tensor& sum, const char* what);
   // The same without waiting; null while rehearsing. The caller keeps the tensor.
   c10::intrusive_ptr<c10d::Work> start_all_reduce(at::Tensor& sum, const char* what);
+  // out [N * in] <- the `in` of every rank, in their order; and out <- this rank's part of the sum
+  // of every rank's `in` [N * out]. As start_all_reduce(): without waiting, the caller keeps both.
+  c10::intrusive_ptr<c10d::Work>
+  start_all_gather(at::Tensor& out, at::Tensor& in, const char* what);
+  c10::intrusive_ptr<c10d::Work>
+  start_reduce_scatter(at::Tensor& out, at::Tensor& in, const char* what);
+  // For what was started, as all_reduce() waits; null: nothing.
+  void finish(const c10::intrusive_ptr<c10d::Work>& work) const;
   void broadcast(at::Tensor& tensor, int root, const char* what);
   void barrier(const char* what);
 

@@ -19,6 +19,7 @@
 #include "model/layers/fp8/fp8_linear.h"
 #include "model/layers/gelu.h"
 #include "model/layers/gelu_feed_forward.h"
+#include "model/layers/layer_hooks.h"
 #include "model/layers/layer_norm.h"
 #include "model/layers/linear/grouped_linear.h"
 #include "model/layers/linear/kept_weights.h"
@@ -134,11 +135,14 @@ private:
     at::Tensor x = embedded(batch.tokens.view(-1), segments);
     at::Tensor branch; // what the last layer adds to x
     count_recompute();
+    LayerHooks* const hooks = active_layer_hooks();
     for (const Block& block : blocks_) {
+      if (hooks != nullptr) hooks->before_layer(block.index);
       if (block.recomputed && at::GradMode::is_enabled())
         std::tie(x, branch) = recomputed(body_of(block, segments, path), {x, branch});
       else
         std::tie(x, branch) = passed(block, {x, branch}, segments, path);
+      if (hooks != nullptr) hooks->after_layer(block.index, x, branch);
     }
     return next_norm(x, branch, final_norm_, {});
   }

@@ -67,6 +67,7 @@ std::vector<GateResult> averaged_gradient_gates(TrainConfig level,
   level.init_scale = std::min(level.init_scale, kGateScale);
   TrainConfig single = level;
   single.ranks = 1;
+  single.sharding = Sharding::None;
   Trainer together(level, ranks), alone(single);
   GateResult gate{"math/gradients", false, 0, std::numeric_limits<double>::infinity(), ""};
   double noise = 0;
@@ -194,6 +195,7 @@ std::vector<GateResult> validation_gates(const TrainConfig& level,
                                          const std::shared_ptr<ProcessGroup>& ranks) {
   TrainConfig single = level;
   single.ranks = 1;
+  single.sharding = Sharding::None;
   Trainer together(level, ranks);
   for (std::size_t i = 0; i < kPasses; ++i) // the EMA differs from the weights then
     (void)together.step(micro_batches(batches, level.accumulate, i));

@@ -400,6 +400,8 @@ std::vector<GateResult> run_gate(Gate gate,
     return nsa_ranges_gates(reference, level, batches);
   case Gate::Gradients:
     return gradient_gates(level, batches, ranks);
+  case Gate::Sharding:
+    return sharding_gates(level, ranks);
   case Gate::Validation:
     return validation_gates(level, batches, ranks);
   case Gate::Batches:

@@ -65,7 +65,10 @@ std::vector<GateResult> copies_gates(const TrainConfig& reference,
 std::vector<GateResult>
 fp8_gates(const TrainConfig& reference, const TrainConfig& level, const Batch& batch);
 
-// Gate::Gradients and Gate::Validation (model/gates/ddp_gates.cpp): `ranks` has at least two.
+// Gate::Sharding (model/gates/update_gates.cpp), Gate::Gradients and Gate::Validation
+// (model/gates/ddp_gates.cpp): `ranks` has at least two.
+std::vector<GateResult> sharding_gates(const TrainConfig& level,
+                                       const std::shared_ptr<ProcessGroup>& ranks);
 std::vector<GateResult> gradient_gates(const TrainConfig& level,
                                        const std::vector<Batch>& batches,
                                        const std::shared_ptr<ProcessGroup>& ranks);

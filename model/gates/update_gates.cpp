@@ -5,7 +5,11 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
+#include <string>
 
+#include "model/ddp/process_group.h"
 #include "model/gates/gates.h"
 
 namespace assay {
@@ -13,11 +17,13 @@ namespace assay {
 namespace {
 
 constexpr std::size_t kUpdates = 4,
-                      kSkipped = 2;   // the update that meets an inf, where one is tried
-constexpr double kChangeBound = 1e-3; // of the sum of updates, which weights round
-constexpr double kMuon16Bound = 3e-2; // the same where Muon's products round to 16 bits
-constexpr double kStateBound = 1e-5;  // of moments, average and norm
-constexpr double kLossBound = 1e-5;   // as a share of the loss
+                      kSkipped = 2;       // the update that meets an inf, where one is tried
+constexpr double kChangeBound = 1e-3;     // of the sum of updates, which weights round
+constexpr double kMuon16Bound = 3e-2;     // the same where Muon's products round to 16 bits
+constexpr double kStateBound = 1e-5;      // of moments, average and norm
+constexpr double kLossBound = 1e-5;       // as a share of the loss
+constexpr double kShareBetween = 6 * 256; // bytes of fp32 moments and average: at most 64 elements
+                                          // behind a parameter, and as many behind a share
 
 double change_bound(const TrainConfig& config) {
   const bool rounds =
@@ -25,11 +31,12 @@ double change_bound(const TrainConfig& config) {
   return rounds ? kMuon16Bound : kChangeBound;
 }
 
-// Of names that begin with one of the prefixes.
+// Of names that begin with one of the prefixes, in the names' order.
 template <class... Prefixes>
 at::Tensor flat_with(const NamedTensors& tensors, const Prefixes&... prefixes) {
+  const std::map<std::string, at::Tensor> by_name(tensors.begin(), tensors.end());
   std::vector<at::Tensor> parts;
-  for (const auto& [name, tensor] : tensors)
+  for (const auto& [name, tensor] : by_name)
     if ((name.starts_with(prefixes) || ...)) parts.push_back(tensor.reshape(-1).to(at::kFloat));
   return parts.empty() ? at::Tensor() : at::cat(parts); // a copy
 }
@@ -39,12 +46,12 @@ struct State {
   at::Tensor average;                // flat; undefined without one
   double steps;                      // updates made
 
-  explicit State(const Trainer& trainer)
-      : weights(flat_with(trainer.state_tensors(), "model.")),
-        first(flat_with(trainer.state_tensors(), "optimizer.exp_avg.", "optimizer.momentum.")),
-        second(flat_with(trainer.state_tensors(), "optimizer.exp_avg_sq.")),
-        average(flat_with(trainer.state_tensors(), "ema.")),
-        steps(flat_with(trainer.state_tensors(), "optimizer.step").item<double>()) {}
+  explicit State(const Trainer& trainer) : State(trainer.state_tensors()) {}
+  explicit State(const NamedTensors& tensors)
+      : weights(flat_with(tensors, "model.")),
+        first(flat_with(tensors, "optimizer.exp_avg.", "optimizer.momentum.")),
+        second(flat_with(tensors, "optimizer.exp_avg_sq.")), average(flat_with(tensors, "ema.")),
+        steps(flat_with(tensors, "optimizer.step").item<double>()) {}
 
   std::int64_t differing(const State& other) const { // weights and moments
     return weights.ne(other.weights).sum().item<std::int64_t>() +
@@ -76,8 +83,10 @@ struct Updated {
   std::int64_t skipped = 0; // updates
 };
 
-Updated updated(const TrainConfig& config, bool overflow) {
-  Trainer trainer(config);
+using Ranks = std::shared_ptr<ProcessGroup>; // null: alone
+
+Updated updated(const TrainConfig& config, bool overflow, const Ranks& ranks) {
+  Trainer trainer(config, ranks);
   const State first(trainer);
   std::vector<double> norms;
   std::int64_t changed = 0;
@@ -101,9 +110,9 @@ near(const char* name, const at::Tensor& actual, const at::Tensor& expected, dou
 }
 
 // Both with a loss scaler, and an overflow in one update.
-std::vector<GateResult> skip_gates(TrainConfig reference, TrainConfig level) {
+std::vector<GateResult> skip_gates(TrainConfig reference, TrainConfig level, const Ranks& ranks) {
   reference.grad_scaler = level.grad_scaler = GradScaler::Dynamic;
-  const Updated a = updated(reference, true), b = updated(level, true);
+  const Updated a = updated(reference, true, nullptr), b = updated(level, true, ranks);
   const auto changed = static_cast<double>(b.changed);
   const bool counted = b.skipped == 1 && b.last.steps == static_cast<double>(kUpdates - 1);
   GateResult skipped{"bitwise/skipped", b.changed == 0 && counted, changed, 0, ""};
@@ -155,13 +164,11 @@ evaluation_gate(const TrainConfig& reference, Trainer& trainer, const std::vecto
                       expected)};
 }
 
-} // namespace
-
-std::vector<GateResult> update_gates(const TrainConfig& given_reference,
-                                     const TrainConfig& given_level) {
-  TrainConfig reference = given_reference, level = given_level;
+// `ranks`: of the level; the reference is alone.
+std::vector<GateResult>
+gates_of_updates(TrainConfig reference, TrainConfig level, const Ranks& ranks) {
   reference.grad_scaler = level.grad_scaler = GradScaler::Off;
-  const Updated a = updated(reference, false), b = updated(level, false);
+  const Updated a = updated(reference, false, nullptr), b = updated(level, false, ranks);
   std::vector<GateResult> gates{
       near("math/weights",
            b.last.weights - b.first.weights,
@@ -172,7 +179,45 @@ std::vector<GateResult> update_gates(const TrainConfig& given_reference,
       near("math/norm", b.norms, a.norms, kStateBound)};
   if (a.last.average.defined())
     gates.push_back(near("math/average", b.last.average, a.last.average, kStateBound));
-  for (GateResult& gate : skip_gates(reference, level)) gates.push_back(std::move(gate));
+  for (GateResult& gate : skip_gates(reference, level, ranks)) gates.push_back(std::move(gate));
+  return gates;
+}
+
+// Of the optimizer and the average, as they lie on this rank.
+double state_bytes(const Trainer& trainer) {
+  double bytes = 0;
+  for (const auto& [name, tensor] : trainer.lasting_tensors())
+    if (name.starts_with("optimizer.exp_avg") || name.starts_with("ema."))
+      bytes += static_cast<double>(tensor.nbytes());
+  return bytes;
+}
+
+GateResult share_gate(const TrainConfig& single, const TrainConfig& level, const Ranks& ranks) {
+  const Trainer alone(single), together(level, ranks);
+  const double size = ranks->size(), whole = state_bytes(alone);
+  // What lies between parameters of a unit is in one rank's share.
+  const double between = kShareBetween * static_cast<double>(alone.parameters().size()) * size;
+  GateResult gate{"share/state", false, size * state_bytes(together) / whole, 0, ""};
+  gate.bound = level.sharding == Sharding::None ? size : 1 + between / whole;
+  gate.passed = gate.value <= gate.bound;
+  gate.detail = fmt::format("bytes of the optimizer and the average on this rank, times {} ranks, "
+                            "as a share of one process's",
+                            ranks->size());
+  return gate;
+}
+
+} // namespace
+
+std::vector<GateResult> update_gates(const TrainConfig& reference, const TrainConfig& level) {
+  return gates_of_updates(reference, level, nullptr);
+}
+
+std::vector<GateResult> sharding_gates(const TrainConfig& level, const Ranks& ranks) {
+  TrainConfig single = level;
+  single.ranks = 1;
+  single.sharding = Sharding::None;
+  std::vector<GateResult> gates = gates_of_updates(single, level, ranks);
+  gates.push_back(share_gate(single, level, ranks));
   return gates;
 }
 

@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::string_view kForward = "forward", kBackward = "backward", kUpdate = "optimizer",
                            kEvaluate = "evaluate", kHead = "head", kFeedForward = "feed_forward",
-                           kRecompute = "recompute/again";
+                           kRecompute = "recompute/again", kRankBuffers = "ranks/buffers";
 
 // Spans around those of the model's modules.
 bool is_outer(std::string_view span) {
-  return span == "step" || span == kForward || span == kEvaluate ||
+  return span == "step" || span == kRankBuffers || span == kForward || span == kEvaluate ||
          span.starts_with("validation_ranks/");
 }
 
@@ -143,6 +143,7 @@ bool AllocationLog::is_open(std::string_view span) const {
 }
 
 AllocationLog::Origin AllocationLog::origin() const {
+  if (is_open(kRankBuffers)) return {"ranks", ""};
   if (is_open(kForward)) return {"forward", module()};
   if (is_open(kRecompute)) return {"backward", "recompute"};
   if (is_open(kBackward)) return {"backward", module_of_backward()};

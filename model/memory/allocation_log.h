@@ -24,9 +24,9 @@ namespace assay {
 // Part of the bytes in use at one moment. Phases: "weights", "weights16" (kept 16-bit copies),
 // "optimizer", "ema", "gradients", "saved_for_backward" (made in a module's forward pass and kept
 // beyond it), "forward", "backward" and "update" (freed within them), "ema_swap", "evaluation",
-// "other", "earlier" (in use before the log began), "graph_rest" (of a CUDA graph's memory, unused
-// at its highest moment). Module: "layers.3.gated_deltanet", "embedding", "head", a parameter's
-// name without its last part, or "".
+// "ranks" (buckets and gathered weights of several ranks), "other", "earlier" (in use before the
+// log began), "graph_rest" (of a CUDA graph's memory, unused at its highest moment). Module:
+// "layers.3.gated_deltanet", "embedding", "head", a parameter's name without its last part, or "".
 struct MemoryPart {
   std::string phase, module;
   std::int64_t bytes = 0;

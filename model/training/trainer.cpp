@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -14,6 +15,7 @@
 #include "core/span.h"
 #include "model/ddp/gradient_sync.h"
 #include "model/ddp/process_group.h"
+#include "model/ddp/sharded_parameters.h"
 #include "model/ddp/validation.h"
 #include "model/layers/autocast.h"
 #include "model/layers/fp8/fp8_linear.h"
@@ -86,6 +88,26 @@ std::vector<Parameter> all_of(const BuiltModel& built) {
   return all;
 }
 
+// Null: alone.
+std::unique_ptr<RankSync> make_sync(const BuiltModel& built,
+                                    const TrainConfig& config,
+                                    const std::shared_ptr<ProcessGroup>& ranks) {
+  const std::int64_t size = ranks ? ranks->size() : 1;
+  if (config.ranks != size)
+    bad_input("`ranks` is {}, but {} take part; start the run with `assay run`, which starts the "
+              "others, or under torchrun with as many processes",
+              config.ranks,
+              size == 1 ? "no other processes" : std::to_string(size) + " processes");
+  if (size == 1) return nullptr;
+  if (config.sharding != Sharding::None)
+    return std::make_unique<ShardedParameters>(built.parameters, built.balances, config, ranks);
+  return std::make_unique<GradientSync>(all_of(built), config, ranks);
+}
+
+// In front of the names of tensors that have parameters' shapes, or pieces'.
+constexpr std::array<const char*, 4> kOfParameters{
+    "model.", "optimizer.exp_avg.", "optimizer.exp_avg_sq.", "ema."};
+
 } // namespace
 
 double StepResult::loss() const {
@@ -100,8 +122,10 @@ bool StepResult::finite() const {
 
 Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> ranks)
     : config_(resolved), generator_(at::make_generator<at::CPUGeneratorImpl>(resolved.seed)),
-      built_(build(config_, generator_)), optimizer_(of_adamw(built_.parameters, config_), config_),
-      balance_(built_.balances, config_),
+      built_(build(config_, generator_)), ranks_(std::move(ranks)),
+      sync_(make_sync(built_, config_, ranks_)),
+      shards_(dynamic_cast<ShardedParameters*>(sync_.get())),
+      optimizer_(of_adamw(updated(), config_), config_), balance_(built_.balances, config_),
       muon_(config_.optimizer == OptimizerKind::Muon
                 ? std::make_unique<Muon>(built_.parameters, config_)
                 : nullptr),
@@ -112,16 +136,8 @@ Trainer::Trainer(const TrainConfig& resolved, std::shared_ptr<ProcessGroup> rank
       compiled_(config_.eval_forward == EvalForward::Compiled
                     ? std::make_unique<CompiledModel>(config_, built_.parameters)
                     : nullptr),
-      ema_(built_.parameters, config_, kept_.get()), hooks_(planted_hooks(config_)),
-      ranks_(std::move(ranks)) {
+      ema_(updated(), config_, kept_.get()), hooks_(planted_hooks(config_)) {
   if (config_.precision == Precision::Fp8) require_fp8(torch_device(config_.device));
-  const std::int64_t size = ranks_ ? ranks_->size() : 1;
-  if (config_.ranks != size)
-    bad_input("`ranks` is {}, but {} take part; start the run with `assay run`, which starts the "
-              "others, or under torchrun with as many processes",
-              config_.ranks,
-              size == 1 ? "no other processes" : std::to_string(size) + " processes");
-  if (size > 1) sync_ = std::make_unique<GradientSync>(all_of(built_), config_, ranks_);
   if (config_.step_graph == StepGraph::On) graphs_ = make_graphs();
 }
 
@@ -143,7 +159,12 @@ void Trainer::weights_changed() const {
   if (int8_) int8_->clear();
 }
 
+const std::vector<Parameter>& Trainer::updated() const {
+  return shards_ != nullptr ? shards_->pieces() : built_.parameters;
+}
+
 std::unique_ptr<Ema::Scope> Trainer::use_ema() {
+  if (shards_ != nullptr) internal_error("the average of one rank's pieces is no model");
   weights_changed();
   return std::make_unique<Ema::Scope>(ema_);
 }
@@ -166,8 +187,8 @@ at::Tensor Trainer::loss(const Batch& batch) const {
 
 // Adds the gradients of weight * loss (scaled by the loss scaler) to the parameters, and averages
 // the sum over the ranks if `sync` is given; returns weight * loss.
-at::Tensor
-Trainer::backward(const Batch& batch, double weight, Fp8Casts& casts, GradientSync* sync) {
+at::Tensor Trainer::backward(const Batch& batch, double weight, Fp8Casts& casts, RankSync* sync) {
+  if (shards_ != nullptr && sync == nullptr) internal_error("one rank's pieces make no pass");
   at::Tensor loss;
   if (sync != nullptr) sync->before_forward();
   {
@@ -177,6 +198,7 @@ Trainer::backward(const Batch& batch, double weight, Fp8Casts& casts, GradientSy
                                  compute_type(config_.precision));
     const KeptGuard kept(kept_.get());
     const Fp8Guard fp8(config_.precision == Precision::Fp8 ? &casts : nullptr);
+    const LayerHooksGuard layers(shards_);
     loss = built_.model->loss(batch, config_.attention, {weight, scaler_.device_scale()});
     after(PlantedWait::Forward);
   }
@@ -190,14 +212,18 @@ Trainer::backward(const Batch& batch, double weight, Fp8Casts& casts, GradientSy
   return loss.detach();
 }
 
-std::vector<at::Tensor> Trainer::take_gradients() {
+std::vector<at::Tensor> Trainer::take_gradients() const {
   std::vector<at::Tensor> gradients;
-  for (const Parameter& parameter : built_.parameters) {
+  for (const Parameter& parameter : updated()) {
     if (!parameter.tensor.grad().defined())
       parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor);
     gradients.push_back(parameter.tensor.grad());
   }
   return gradients;
+}
+
+void Trainer::drop_gradients() const {
+  for (const Parameter& parameter : updated()) parameter.tensor.mutable_grad().reset();
 }
 
 // Backward passes of one step; returns the mean loss.
@@ -220,10 +246,24 @@ at::Tensor Trainer::accumulate(const std::vector<Batch>& micro_batches) {
   return total;
 }
 
+at::Tensor Trainer::clip(const std::vector<at::Tensor>& gradients) {
+  at::Tensor norm = gradient_norm(gradients, config_.update_pass);
+  if (shards_ != nullptr) {
+    at::Tensor squares = norm.square();
+    shards_->add_up(squares);
+    norm = squares.sqrt();
+  }
+  clip_by_norm(gradients, norm, config_.grad_clip, config_.update_pass, config_.clip_read);
+  return norm;
+}
+
 at::Tensor Trainer::separate_passes(const std::vector<at::Tensor>& gradients) {
-  const at::Tensor found_inf = scaler_.unscale(gradients);
-  const at::Tensor norm =
-      clip_gradients(gradients, config_.grad_clip, config_.update_pass, config_.clip_read);
+  at::Tensor found_inf = scaler_.unscale(gradients);
+  if (shards_ != nullptr && found_inf.defined()) { // an overflow is in one rank's share
+    shards_->add_up(found_inf);
+    found_inf.clamp_max_(1);
+  }
+  const at::Tensor norm = clip(gradients);
   optimizer_.step(std::nullopt, found_inf);
   if (muon_) muon_->step(optimizer_.lr(), found_inf);
   if (kept_) kept_->refresh();
@@ -277,7 +317,8 @@ at::Tensor Trainer::finish() {
   at::Tensor grad_norm = update();
   balance_.step();
   after(PlantedWait::Host);
-  for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
+  drop_gradients();
+  if (shards_ != nullptr) shards_->pieces_changed();
   if (config_.update_pass != UpdatePass::OnePass) ema_.update();
   after(PlantedWait::Ema);
   return grad_norm;
@@ -323,8 +364,10 @@ StepResult Trainer::step(const std::vector<Batch>& micro_batches) {
 }
 
 StepResult Trainer::update_with(const std::vector<at::Tensor>& gradients) {
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    built_.parameters[i].tensor.mutable_grad() = gradients[i].clone(); // clipping writes it
+  for (std::size_t i = 0; i < updated().size(); ++i) {
+    const at::Tensor gradient = shards_ != nullptr ? shards_->part(i, gradients) : gradients[i];
+    updated()[i].tensor.mutable_grad() = gradient.clone(); // clipping writes it
+  }
   weights_changed();
   StepResult result;
   result.lr = learning_rate(config_, step_index_);
@@ -336,7 +379,8 @@ StepResult Trainer::update_with(const std::vector<at::Tensor>& gradients) {
 
 std::vector<at::Tensor> Trainer::unscaled_gradients() {
   std::vector<at::Tensor> gradients = take_gradients();
-  for (const Parameter& parameter : built_.parameters) parameter.tensor.mutable_grad().reset();
+  drop_gradients();
+  if (shards_ != nullptr) gradients = shards_->whole(gradients);
   balance_.clear();
   const double inverse = 1.0 / scaler_.current_scale();
   for (at::Tensor& gradient : gradients) gradient.mul_(inverse);
@@ -362,15 +406,18 @@ EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
   EvalResult result;
   at::Tensor total =
       at::zeros({}, at::TensorOptions().device(torch_device(config_.device)).dtype(at::kDouble));
-  if (!share.empty()) {
+  if (!share.empty() || shards_ != nullptr) {
     weights_changed();
-    const Ema::Scope averaged(ema_);
+    std::optional<Ema::Scope> averaged(std::in_place, ema_);
+    if (shards_ != nullptr) shards_->gather_all();
     const at::NoGradGuard no_grad;
     for (const Batch& batch : share) {
       total.add_(loss(batch), static_cast<double>(batch.token_count()));
       result.tokens += batch.token_count();
       result.bytes += batch.bytes;
     }
+    averaged.reset();
+    if (shards_ != nullptr) shards_->pieces_changed();
     weights_changed();
   }
   if (sync_) {
@@ -382,11 +429,57 @@ EvalResult Trainer::evaluate(const std::vector<Batch>& batches) {
   return result;
 }
 
-NamedTensors Trainer::weights() const {
+// Of tensors of the pieces, named behind one of these prefixes: the parameters', and the rest as
+// it is.
+NamedTensors Trainer::gathered(const NamedTensors& of_pieces) const {
+  if (shards_ == nullptr) return of_pieces;
+  const std::vector<Parameter>& pieces = updated();
+  std::unordered_map<std::string, at::Tensor> given(of_pieces.begin(), of_pieces.end());
+  NamedTensors all;
+  for (const char* prefix : kOfParameters) {
+    if (!given.contains(prefix + pieces.front().name)) continue;
+    std::vector<at::Tensor> parts;
+    for (const Parameter& piece : pieces)
+      parts.push_back(given.extract(prefix + piece.name).mapped());
+    const std::vector<at::Tensor> whole = shards_->whole(parts);
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      all.emplace_back(prefix + built_.parameters[i].name, whole[i]);
+  }
+  for (const auto& [name, tensor] : of_pieces)
+    if (given.contains(name)) all.emplace_back(name, tensor);
+  return all;
+}
+
+// Back into the pieces.
+void Trainer::scatter(const NamedTensors& whole) const {
+  if (shards_ == nullptr) return;
+  const std::unordered_map<std::string, at::Tensor> given(whole.begin(), whole.end());
+  const NamedTensors own = own_state();
+  std::unordered_map<std::string, at::Tensor> targets(own.begin(), own.end());
+  for (const char* prefix : kOfParameters) {
+    std::vector<at::Tensor> tensors;
+    for (const Parameter& parameter : built_.parameters)
+      if (const auto found = given.find(prefix + parameter.name); found != given.end())
+        tensors.push_back(found->second);
+    for (std::size_t i = 0; i < updated().size() && !tensors.empty(); ++i)
+      targets.at(prefix + updated()[i].name).copy_(shards_->part(i, tensors));
+  }
+  shards_->pieces_changed();
+}
+
+NamedTensors Trainer::own_weights() const {
   NamedTensors weights;
-  for (const Parameter& parameter : built_.parameters)
+  for (const Parameter& parameter : updated())
     weights.emplace_back("model." + parameter.name, parameter.tensor.detach());
   return weights;
+}
+
+NamedTensors Trainer::weights() const {
+  return gathered(own_weights());
+}
+
+NamedTensors Trainer::ema_weights() const {
+  return gathered(ema_.state());
 }
 
 NamedTensors Trainer::optimizer_state() const {
@@ -399,16 +492,23 @@ NamedTensors Trainer::fp8_state() const {
   return fp8_history_ ? fp8_history_->state() : NamedTensors();
 }
 
-NamedTensors Trainer::state_tensors() const {
-  NamedTensors state = weights();
+NamedTensors Trainer::own_state() const {
+  NamedTensors state = own_weights();
   for (const NamedTensors& part :
        {balance_.state(), optimizer_state(), ema_.state(), scaler_.state(), fp8_state()})
     state.insert(state.end(), part.begin(), part.end());
   return state;
 }
 
+NamedTensors Trainer::state_tensors() const {
+  return gathered(own_state());
+}
+
 NamedTensors Trainer::lasting_tensors() const {
-  NamedTensors all = state_tensors();
+  NamedTensors all = own_state();
+  if (config_.sharding == Sharding::Optimizer)
+    for (const Parameter& parameter : built_.parameters)
+      all.emplace_back("model." + parameter.name, parameter.tensor.detach());
   for (const Parameter& parameter : built_.parameters)
     if (kept_)
       if (at::Tensor copy = kept_->find(parameter.tensor); copy.defined())
@@ -420,7 +520,8 @@ void Trainer::load_state_tensors(const NamedTensors& tensors) {
   const at::NoGradGuard no_grad;
   std::unordered_map<std::string, at::Tensor> given(tensors.begin(), tensors.end());
   const std::string scaler = "scaler.", ema = "ema.", fp8 = "fp8.";
-  for (auto& [name, target] : state_tensors()) {
+  const NamedTensors targets = state_tensors();
+  for (const auto& [name, target] : targets) {
     auto found = given.find(name);
     if (found == given.end() && name.starts_with(ema))
       found = given.find("model." + name.substr(ema.size()));
@@ -431,6 +532,7 @@ void Trainer::load_state_tensors(const NamedTensors& tensors) {
       bad_input("tensor '{}' of the state has another shape than the model's", name);
     target.copy_(found->second);
   }
+  scatter(targets);
   weights_changed();
   if (kept_) kept_->refresh();
   if (fp8_history_) fp8_history_->loaded();

@@ -32,8 +32,9 @@ class Fp8Histories;
 class Fp8Weights;
 class Int8Weights;
 class CompiledModel;
-class GradientSync;
 class ProcessGroup;
+class RankSync;
+class ShardedParameters;
 
 // Of one optimizer step. The doubles wait for the device.
 struct StepResult {
@@ -97,25 +98,27 @@ public:
   // 0-dim.
   at::Tensor loss(const Batch& batch) const;
   // Gradients of the training loss of one batch, in the order of parameters(), on this rank alone;
-  // changes nothing.
+  // changes nothing. Not with sharding.
   std::vector<at::Tensor> gradients(const Batch& batch);
   // Those that step() would update with: the mean over micro-batches and ranks, before clipping.
   std::vector<at::Tensor> averaged_gradients(const std::vector<Batch>& micro_batches);
 
   const std::vector<Parameter>& parameters() const { return built_.parameters; }
-  NamedTensors weights() const; // share storage with the model
-  NamedTensors ema_weights() const { return ema_.state(); }
-  // The parameters hold the EMA weights while the result lives.
+  NamedTensors weights() const; // share storage with the model; with sharding as state_tensors()
+  NamedTensors ema_weights() const;
+  // The parameters hold the EMA weights while the result lives. Not with sharding.
   std::unique_ptr<Ema::Scope> use_ema();
 
   // "model.*", "optimizer.*", "ema.*", "scaler.*", "fp8.*": all that a resumed run needs beside
-  // step_index and rng_state. The tensors share storage with the trainer.
+  // step_index and rng_state. The tensors share storage with the trainer; with sharding they are
+  // gathered copies, and the call is collective.
   NamedTensors state_tensors() const;
   // Throws bad input when a tensor is missing or has another shape. A scaler, an EMA or FP8
   // scales that the state lacks because it was saved without keep their values (the EMA then starts
   // from the loaded weights).
   void load_state_tensors(const NamedTensors& tensors);
-  // The same, and the kept 16-bit copies: "weights16.NAME".
+  // What lasts on this rank: the same, of its pieces with sharding; and the kept 16-bit copies:
+  // "weights16.NAME".
   NamedTensors lasting_tensors() const;
   std::string rng_state() const; // raw bytes
   void set_rng_state(const std::string& state);
@@ -132,7 +135,7 @@ public:
 private:
   template <class Run> at::Tensor without_gradients(Run run) const;
   void weights_changed() const; // or will: what was made of them is made again
-  at::Tensor backward(const Batch& batch, double weight, Fp8Casts& casts, GradientSync* sync);
+  at::Tensor backward(const Batch& batch, double weight, Fp8Casts& casts, RankSync* sync);
   at::Tensor accumulate(const std::vector<Batch>& micro_batches);
   at::Tensor finish();
   at::Tensor update();
@@ -143,14 +146,25 @@ private:
   void after(PlantedWait stage) {
     if (hooks_) hooks_->after(stage);
   }
-  std::vector<at::Tensor> take_gradients();
+  std::vector<at::Tensor> take_gradients() const;
+  void drop_gradients() const;
   std::vector<at::Tensor> unscaled_gradients();
+  // What the optimizer and the average are of: the parameters, or this rank's pieces.
+  const std::vector<Parameter>& updated() const;
+  at::Tensor clip(const std::vector<at::Tensor>& gradients);
+  NamedTensors own_weights() const;
+  NamedTensors own_state() const;
+  NamedTensors gathered(const NamedTensors& of_pieces) const;
+  void scatter(const NamedTensors& whole) const;
   NamedTensors optimizer_state() const;
   NamedTensors fp8_state() const;
 
   TrainConfig config_;
   at::Generator generator_;
   BuiltModel built_;
+  std::shared_ptr<ProcessGroup> ranks_; // null: alone
+  std::unique_ptr<RankSync> sync_;      // null: alone
+  ShardedParameters* shards_ = nullptr; // sync_, with sharding
   AdamW optimizer_;
   ExpertBalance balance_;
   std::unique_ptr<Muon> muon_; // null: AdamW updates all parameters
@@ -162,10 +176,8 @@ private:
   std::unique_ptr<CompiledModel> compiled_;   // null: evaluations run operator by operator
   Ema ema_;
   OnePass pass_;
-  std::unique_ptr<StepHooks> hooks_;    // null: nothing is planted
-  std::shared_ptr<ProcessGroup> ranks_; // null: alone
-  std::unique_ptr<GradientSync> sync_;  // null: alone
-  std::unique_ptr<StepGraphs> graphs_;  // null: step_graph = off
+  std::unique_ptr<StepHooks> hooks_;   // null: nothing is planted
+  std::unique_ptr<StepGraphs> graphs_; // null: step_graph = off
   std::int64_t step_index_ = 0;
 };
 

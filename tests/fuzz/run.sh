@@ -8,7 +8,7 @@ set -euo pipefail
 [ $# -ge 2 ] || { echo "usage: $0 BIN_DIR SECONDS [NAME]" >&2; exit 2; }
 bin=$(realpath "$1")
 export bin seconds=$2
-names=(matrix claims ledger trace safetensors)
+names=(matrix claims ledger trace safetensors chrome nsys)
 [ -z "${3:-}" ] || names=("$3")
 cd "$(dirname "$0")/../.."
 
@@ -16,7 +16,11 @@ fuzz() {
   local name=$1 log=build/fuzz/$1.log seeds=("tests/fuzz/corpus/$1")
   [ -x "$bin/fuzz_$name" ] || { echo "error: no fuzzer $bin/fuzz_$name (make fuzz builds them)" >&2; return 1; }
   mkdir -p "build/fuzz/corpus/$name" build/fuzz/findings
-  case $name in matrix) seeds+=(experiments/matrices) ;; claims) seeds+=(experiments/claims) ;; esac
+  case $name in
+    matrix) seeds+=(experiments/matrices) ;;
+    claims) seeds+=(experiments/claims) ;;
+    chrome) seeds+=(tests/analysis/import) ;;
+  esac
   if "$bin/fuzz_$name" -max_total_time="$seconds" -seed="${SEED:-0}" -max_len=8192 -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
       -artifact_prefix="build/fuzz/findings/$name-" "build/fuzz/corpus/$name" "${seeds[@]}" >"$log" 2>&1; then
     echo "$name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs, no finding"

@@ -1,5 +1,6 @@
 #include "app/worker/ranks/merge_answers.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -157,6 +158,35 @@ TEST(MergeAnswers, MetricsGoByTheirUnit) {
                                            {"trace/audit_passed", 0},
                                            {"rank/0/step_ns", 10},
                                            {"rank/1/step_ns", 12}}));
+}
+
+// Variant 0 peaks on rank 1, variant 1 on rank 0: each with the parts of that rank alone.
+TEST(MergeAnswers, MemoryIsThatOfTheRankWithTheHighestPeak) {
+  const auto metric = [](int variant, const char* path, double value) {
+    return json{
+        {"variant", variant}, {"path", path}, {"unit", "bytes"}, {"value", value}, {"detail", ""}};
+  };
+  const json merged = merge_answers({json{{"event", "memory"},
+                                          {"metrics",
+                                           {metric(0, "memory/peak_bytes", 5),
+                                            metric(0, "memory/at_peak/weights/head", 5),
+                                            metric(1, "memory/peak_bytes", 9),
+                                            metric(1, "memory/at_peak/weights/head", 9)}}},
+                                     json{{"event", "memory"},
+                                          {"metrics",
+                                           {metric(0, "memory/peak_bytes", 6),
+                                            metric(0, "memory/at_peak/weights/embedding", 6),
+                                            metric(1, "memory/peak_bytes", 8),
+                                            metric(1, "memory/at_peak/weights/embedding", 8)}}}});
+  std::map<std::string, double> values;
+  for (const json& m : merged.at("metrics"))
+    values[fmt::format("{} {}", m.at("variant").get<int>(), m.at("path").get<std::string>())] =
+        m.at("value");
+  EXPECT_EQ(values,
+            (std::map<std::string, double>{{"0 memory/peak_bytes", 6},
+                                           {"0 memory/at_peak/weights/embedding", 6},
+                                           {"1 memory/peak_bytes", 9},
+                                           {"1 memory/at_peak/weights/head", 9}}));
 }
 
 } // namespace merge_answers_test

@@ -20,6 +20,7 @@ KERNELS = {"kernels", "kernels/attention", "kernels/delta_rule", "kernels/fp8", 
            "kernels/rowwise", "kernels/scan", "kernels/update"}
 ENGINE = {"experiments/plan", "experiments/plan/matrix", "experiments/plan/claims", "experiments/engine",
           "experiments/demo"}
+EXCHANGE = {"experiments/export", "experiments/import"}
 PROFILERS = {"profilers/machine", "profilers/trace", "profilers/cupti", "profilers/monitor"}
 # Room of the including file -> rooms it may include from, besides itself. The longest matching prefix counts, so a folder
 # without a row is a part of the room above it (model/layers/fp8, model/config/optimizations, ui/model/telemetry: both include each other).
@@ -53,7 +54,7 @@ ALLOWED = {
     "model/data": CORE | {"model/config", "model/layout"},
     "model/long_text": CORE,
     "model/families": CORE | LAYERS | {"model/config", "model/layout", "model/nsa"},
-    "model/ddp": CORE | {"model/config", "model/layout", "model/data", "model/families"},
+    "model/ddp": CORE | {"model/config", "model/layout", "model/data", "model/families", "model/layers"},
     "model/memory": CORE | {"model/config"},
     "model/graph": CORE | {"kernels", "model/config", "model/layout"},
     "model/training": CORE | MODEL - {"model/gates", "model/training"} | KERNELS,
@@ -74,6 +75,7 @@ ALLOWED = {
     "experiments/report/html": CORE | REPORTS | {"experiments/report"},
     "experiments/unpaired": CORE | REPORTS | {"experiments/report", "model/config"},
     "experiments/export": CORE | {"experiments/attribution"},
+    "experiments/import": CORE,
     "experiments/plan/matrix": CORE | {"experiments/evidence", "model/config"},
     "experiments/plan/claims": CORE | REPORTS | {"experiments/plan/matrix", "model/config"},
     "experiments/plan": CORE | REPORTS | {"core/protocol", "experiments/plan/matrix", "experiments/plan/claims", "model/config"},
@@ -81,7 +83,7 @@ ALLOWED = {
     "experiments/demo": CORE,
     "ui/model/trace": CORE | {"experiments/attribution"},
     "ui/model/results": CORE | REPORTS | {"experiments/report", "experiments/report/sections"},
-    "ui/model": CORE | REPORTS | {"ui/model/trace", "ui/model/results"},
+    "ui/model": CORE | REPORTS | {"experiments/import", "ui/model/trace", "ui/model/results"},
     "ui/style": CORE | VIEWER | {"experiments/evidence"},
     "ui/timeline": CORE | VIEWER | {"ui/style"},
     "ui/platform": CORE | VIEWER | {"ui/style"},
@@ -90,10 +92,11 @@ ALLOWED = {
     "app": CORE,  # what programs share
     "app/command_line": CORE | {"app"},
     "app/assay": CORE | REPORTS | ENGINE | {"app", "app/command_line", "experiments/report", "profilers/machine"},
-    "app/assay/verbs/sql": CORE | REPORTS | {"app", "app/assay", "app/command_line", "experiments/report"},
+    "app/assay/verbs/sql": CORE | REPORTS | {"app", "app/assay", "app/command_line", "experiments/import", "experiments/report"},
     "app/assay/verbs": CORE | REPORTS | ENGINE | PROFILERS
     | {"app", "app/assay", "app/assay/verbs/sql", "app/command_line", "experiments/report", "experiments/unpaired",
-       "experiments/export", "model/config"},
+       "model/config"}
+    | EXCHANGE,
     "app/worker/ranks": CORE | MODEL,
     "app/worker/launch": CORE | MODEL | PROFILERS | {"core/protocol", "app/worker/ranks"},
     "app/worker": CORE | MODEL | {"app/command_line", "core/protocol", "app/worker/launch", "app/worker/ranks"},
@@ -150,7 +153,7 @@ def cycles():
 
 GROUPS = {"all of core": CORE, "all of kernels": KERNELS, "all of model": MODEL, "all layers": LAYERS,
           "all of profilers": PROFILERS, "reports": REPORTS,
-          "the engine": ENGINE, "the viewer's model": VIEWER}
+          "the engine": ENGINE, "other programs' traces": EXCHANGE, "the viewer's model": VIEWER}
 
 
 def words(rooms: set, groups: dict) -> str:

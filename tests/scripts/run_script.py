@@ -70,6 +70,7 @@ def main() -> int:
     test, binaries, source, corpus = (pathlib.Path(argument).absolute() for argument in sys.argv[1:5])
     environment = dict(os.environ, BIN=str(binaries), SRC=str(source), CORPUS=str(corpus), NO_COLOR="1")
     with tempfile.TemporaryDirectory(prefix="assay-script-") as directory:
+        environment["XDG_CACHE_HOME"] = str(pathlib.Path(directory, ".cache"))
         return run(test, environment, directory)
 
 

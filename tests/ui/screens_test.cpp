@@ -90,6 +90,38 @@ std::string explanation_of(const std::string& path) {
   return block ? block->notice.explanation : "";
 }
 
+TEST(Screens, OfTwoTraceFiles) {
+  const test::Directory directory;
+  const std::string a = directory / "a.sqlite", b = directory / "b.sqlite";
+  write_small_trace(a, {});
+  SmallTrace candidate;
+  candidate.fused = true;
+  candidate.variant = "varlen";
+  write_small_trace(b, candidate);
+  Workspace workspace;
+  open_path(workspace, a, b);
+  serve_requests(workspace);
+  ASSERT_NE(workspace.explanation(), nullptr);
+  const Canvas canvas(1600, 1000);
+  for (const Screen& screen : screens()) {
+    workspace.screen = screen.screen;
+    EXPECT_GT(colors_in(canvas.draw(workspace)), 5U) << screen.id;
+  }
+  workspace.screen = ScreenId::Kernels;
+  const auto kernels = window_model(workspace)["model"];
+  EXPECT_EQ(kernels["baseline"], "mask_dense");
+  EXPECT_EQ(kernels["candidate"], "varlen");
+  bool fused = false;
+  for (const auto& row : kernels["rows"]) fused = fused || row["name"] == kFusedKernel;
+  EXPECT_TRUE(fused);
+  workspace.screen = ScreenId::Runs;
+  EXPECT_EQ(blocked(workspace)->notice.title, "These are two traces");
+  open_path(workspace, a, directory / "nowhere.sqlite");
+  serve_requests(workspace);
+  workspace.screen = ScreenId::Kernels;
+  EXPECT_TRUE(blocked(workspace)->failed);
+}
+
 // Damaged, foreign, newer, half-written and empty files each give their own message.
 TEST(Files, ThatCannotBeReadEachSayWhy) {
   const test::Directory directory;

@@ -89,9 +89,9 @@ KernelModel kernel_model(const Workspace& workspace) {
   KernelModel model;
   const Comparison* comparison = workspace.comparison();
   const Explanation* explanation = workspace.explanation();
-  if (comparison == nullptr) return model;
-  model.a = comparison->a;
-  model.b = comparison->b;
+  if (comparison == nullptr && explanation == nullptr) return model;
+  model.a = comparison != nullptr ? comparison->a : workspace.traces[0].variant; // two trace files
+  model.b = comparison != nullptr ? comparison->b : workspace.traces[1].variant;
   if (explanation == nullptr) {
     const bool reading = !workspace.results->explained;
     model.notice = Notice{reading ? "Reading the traces" : "There is no kernel table",

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/trace/trace_file.h"
+#include "experiments/import/import_trace.h"
 #include "ui/model/navigate.h"
 
 namespace assay {
@@ -14,7 +15,8 @@ namespace {
 
 void read_trace_view(const LoadRequest& request, const std::function<void(LoadReply)>& publish) {
   LoadReply reply{request, nullptr, nullptr, "", true};
-  Result<Trace> trace = read_trace(request.path);
+  const Result<std::string> path = readable_trace(request.path);
+  Result<Trace> trace = path ? read_trace(*path) : fail("{}", path.error().message);
   if (trace)
     reply.trace = std::make_shared<const TraceView>(std::move(*trace));
   else
@@ -31,6 +33,13 @@ void read_gaps(const LoadRequest& request,
     reply.gaps = std::move(*gaps);
   else
     reply.error = gaps.error().message;
+  publish(std::move(reply));
+}
+
+void find_difference(const LoadRequest& request, const std::function<void(LoadReply)>& publish) {
+  LoadReply reply{request, nullptr, nullptr, "", true};
+  reply.difference = std::make_shared<const Explanation>(
+      explain(request.views[0]->trace(), request.views[1]->trace(), std::nullopt));
   publish(std::move(reply));
 }
 
@@ -58,9 +67,19 @@ void accept_trace(Workspace& workspace, LoadReply& reply) {
   if (!slot.view) return;
   if (workspace.single_trace) slot.variant = slot.view->trace().value("variant");
   trace_arrived(workspace, side);
+  const auto& [a, b] = workspace.traces;
+  if (workspace.single_trace && a.view && b.view)
+    workspace.requests.push_back(
+        {LoadRequest::Kind::Difference, "", 0, a.ticket + b.ticket, {a.view, b.view}});
   if (slot.view->trace().device.empty()) return;
   slot.gaps_loading = true;
-  workspace.requests.push_back({LoadRequest::Kind::Gaps, reply.request.path, side, slot.ticket});
+  workspace.requests.push_back(
+      {LoadRequest::Kind::Gaps, slot.view->trace().path, side, slot.ticket});
+}
+
+void accept_difference(Workspace& workspace, LoadReply& reply) {
+  if (reply.request.ticket == workspace.traces[0].ticket + workspace.traces[1].ticket)
+    workspace.difference = std::move(reply.difference);
 }
 
 void accept_gaps(Workspace& workspace, LoadReply& reply) {
@@ -82,6 +101,8 @@ void perform(const LoadRequest& request,
       read_trace_view(request, publish);
     else if (request.kind == LoadRequest::Kind::Gaps)
       read_gaps(request, publish, stop);
+    else if (request.kind == LoadRequest::Kind::Difference)
+      find_difference(request, publish);
     else
       read_directory(request, publish);
   } catch (const std::exception& error) { // out of memory, or a defect; the window continues
@@ -92,6 +113,8 @@ void perform(const LoadRequest& request,
 void accept(Workspace& workspace, LoadReply reply) {
   if (reply.request.kind == LoadRequest::Kind::Trace) return accept_trace(workspace, reply);
   if (reply.request.kind == LoadRequest::Kind::Gaps) return accept_gaps(workspace, reply);
+  if (reply.request.kind == LoadRequest::Kind::Difference)
+    return accept_difference(workspace, reply);
   if (reply.request.ticket != workspace.ticket) return;
   workspace.loading = !reply.last;
   workspace.open_error = reply.error;

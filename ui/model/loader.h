@@ -19,6 +19,7 @@ struct LoadReply {
   std::string error;
   bool last = true; // no further reply to this request comes
   std::vector<DeviceGap> gaps = {};
+  std::shared_ptr<const Explanation> difference = nullptr;
 };
 
 // Answers one request on the calling thread. `stop` ends the search for gaps early.

@@ -33,6 +33,7 @@ void clear_traces(Workspace& workspace) {
   workspace.timeline.area.reset();
   workspace.timeline.gap.reset();
   workspace.gaps.clear();
+  workspace.difference.reset();
   workspace.timeline.fit = true;
 }
 
@@ -64,6 +65,7 @@ const Comparison* Workspace::comparison() const {
 }
 
 const Explanation* Workspace::explanation() const {
+  if (single_trace) return difference.get();
   const Comparison* of = comparison();
   return of == nullptr || !of->explanation ? nullptr : &*of->explanation;
 }
@@ -83,8 +85,9 @@ const Section* Workspace::speed() const {
   return &*results->speeds[row];
 }
 
-void open_path(Workspace& workspace, const std::string& path) {
+void open_path(Workspace& workspace, const std::string& path, const std::string& other) {
   if (path.empty()) return;
+  workspace.other_path = other;
   clear_traces(workspace);
   workspace.path = path;
   workspace.results.reset();
@@ -100,10 +103,7 @@ void open_path(Workspace& workspace, const std::string& path) {
   std::error_code none;
   workspace.single_trace = fs::is_regular_file(workspace.path, none);
   workspace.screen = workspace.single_trace ? ScreenId::Timeline : ScreenId::Runs;
-  if (workspace.single_trace)
-    request_trace(workspace, 0, workspace.path);
-  else
-    reload(workspace);
+  reload(workspace);
 }
 
 void reload(Workspace& workspace) {
@@ -111,6 +111,7 @@ void reload(Workspace& workspace) {
   clear_traces(workspace);
   if (workspace.single_trace) {
     request_trace(workspace, 0, workspace.path);
+    if (!workspace.other_path.empty()) request_trace(workspace, 1, workspace.other_path);
     return;
   }
   workspace.loading = true;

@@ -24,11 +24,12 @@ enum class ScreenId { Start, Runs, Compare, Timeline, Kernels, Telemetry };
 inline constexpr std::size_t kScreens = 6;
 
 struct LoadRequest {
-  enum class Kind { Results, Trace, Gaps };
+  enum class Kind { Results, Trace, Gaps, Difference };
   Kind kind = Kind::Results;
   std::string path;
   std::size_t side = 0;     // traces and their gaps: 0 is the baseline
   std::uint64_t ticket = 0; // an answer to an older ticket is dropped
+  std::array<std::shared_ptr<const TraceView>, 2> views = {}; // Difference: of these
 };
 
 struct TraceSlot { // one side of the comparison
@@ -80,8 +81,10 @@ struct Workspace {
   bool loading = false;
   std::uint64_t ticket = 0;
   std::array<TraceSlot, 2> traces;
-  std::vector<IdleGap> gaps; // of both traces, longest first
-  bool single_trace = false; // `path` is a trace file
+  std::vector<IdleGap> gaps;                     // of both traces, longest first
+  bool single_trace = false;                     // `path` is a trace file
+  std::string other_path;                        // a second one, as the candidate; "": none
+  std::shared_ptr<const Explanation> difference; // of the two files, once both are read
   std::vector<LoadRequest> requests;
 
   // What is shown
@@ -120,8 +123,9 @@ struct Workspace {
   const MemoryModel* memory() const;
 };
 
-// Starts to load a results directory, its ledger, or a single trace file.
-void open_path(Workspace& workspace, const std::string& path);
+// Starts to load a results directory, its ledger, or one or two trace files, also those of other
+// programs (experiments/import).
+void open_path(Workspace& workspace, const std::string& path, const std::string& other = "");
 void reload(Workspace& workspace);
 
 void go_to(Workspace& workspace, ScreenId screen); // remembers where it came from

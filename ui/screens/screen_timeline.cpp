@@ -190,7 +190,7 @@ void draw_timeline(Workspace& workspace) {
   }
   draw_bar(workspace, model, colors);
   ImGui::Separator();
-  const bool both = !workspace.single_trace || workspace.traces[1].view != nullptr;
+  const bool both = !workspace.single_trace || !workspace.other_path.empty();
   const float below = 3.6F * ImGui::GetTextLineHeightWithSpacing();
   const float sides = both ? 2 : 1;
   const float room =

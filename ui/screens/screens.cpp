@@ -4,6 +4,7 @@
 
 #include "core/files/csv_text.h"
 #include "core/files/markdown_text.h"
+#include "core/files/shell_text.h"
 #include "core/text.h"
 #include "ui/model/kernel_model.h"
 #include "ui/model/results/compare_model.h"
@@ -55,6 +56,8 @@ TextTable timeline_table(const Workspace& workspace) {
 
 bool needs_results(const Workspace& workspace) {
   if (workspace.screen == ScreenId::Start) return false;
+  if (workspace.single_trace && workspace.screen == ScreenId::Kernels)
+    return workspace.explanation() == nullptr;
   return !workspace.single_trace ||
          (workspace.screen != ScreenId::Timeline && workspace.screen != ScreenId::Telemetry);
 }
@@ -146,6 +149,18 @@ std::optional<Blocked> blocked(const Workspace& workspace) {
                     "few seconds:",
                     "assay demo demo && assay-view demo"},
                    false};
+  if (workspace.single_trace)
+    for (const TraceSlot& slot : workspace.traces)
+      if (!slot.why_none.empty()) return Blocked{unreadable(printable(slot.why_none)), true};
+  if (workspace.single_trace && !workspace.other_path.empty())
+    return Blocked{
+        {workspace.screen == ScreenId::Kernels ? "Reading the traces" : "These are two traces",
+         "They have a timeline, kernels side by side and telemetry. One trace a side "
+         "gives no verdict: that needs runs in turns, from `assay run`.",
+         fmt::format("assay explain {} {}",
+                     shell_word(printable(workspace.path)),
+                     shell_word(printable(workspace.other_path)))},
+        false};
   if (workspace.single_trace)
     return Blocked{{"This is a single trace",
                     "It has a timeline and telemetry; verdicts and comparisons need the results "

@@ -19,6 +19,14 @@ constexpr ImGuiWindowFlags kFixed =
     ImGuiWindowFlags_NoBringToFrontOnFocus |
     ImGuiWindowFlags_NoBackground; // the backend's clear is cheaper than a fill
 
+std::string opened_text(const Workspace& workspace) {
+  if (workspace.path.empty()) return "nothing is open";
+  if (workspace.other_path.empty()) return printable(workspace.path);
+  return fmt::format("{} · {} · one trace a side: no verdict",
+                     printable(workspace.path),
+                     printable(workspace.other_path));
+}
+
 void draw_top(Workspace& workspace, const Palette& colors) {
   const float em = ImGui::GetFontSize();
   text(colors.accent, "Assay");
@@ -34,7 +42,7 @@ void draw_top(Workspace& workspace, const Palette& colors) {
     text(colors.text, side_title(1, comparison->b));
     ImGui::SameLine(0, em);
   }
-  text_cut(colors.muted, workspace.path.empty() ? "nothing is open" : printable(workspace.path));
+  text_cut(colors.muted, opened_text(workspace));
   ImGui::Separator();
 }
 

@@ -1,6 +1,7 @@
 // `assay explain`: breaks the difference of two variants down by stage, kernel and operator, from
 // the traces of a results directory.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "app/assay/find_cell.h"
@@ -11,8 +12,10 @@
 #include "core/ledger/ledger.h"
 #include "core/result.h"
 #include "core/text.h"
+#include "core/trace/trace_file.h"
 #include "experiments/analysis/report.h"
 #include "experiments/analysis/wording.h"
+#include "experiments/import/import_trace.h"
 #include "experiments/report/explain_wording.h"
 #include "experiments/report/render_explain.h"
 
@@ -21,7 +24,7 @@ namespace assay::cli {
 namespace {
 
 struct ExplainOptions {
-  std::string directory, cell, a, b;
+  std::string directory, other, cell, a, b;
   bool json = false, memory = false;
   TerminalOptions terminal;
   std::size_t top = 10;
@@ -105,7 +108,39 @@ void explain_memory(const Report& report,
   fmt::print("{}", out.take());
 }
 
+// What a trace is, and how its steps and stages were found.
+std::string origin_text(const char* side, const std::string& path, const Trace& trace) {
+  const std::string source = trace.value("source");
+  if (source.empty())
+    return fmt::format("{}: {}, {} {}", side, path, trace.value("cell"), trace.value("variant"));
+  return fmt::format("{}: {}, {}; steps: {}; stages: {}",
+                     side,
+                     path,
+                     source,
+                     trace.value("steps"),
+                     trace.value("stages"));
+}
+
+void explain_traces(const ExplainOptions& options) {
+  for (const std::string& path : {options.directory, options.other})
+    if (std::error_code error; !std::filesystem::is_regular_file(path, error))
+      bad_input("{}: two traces are compared, and this is no file", printable(path));
+  if (options.memory || !options.cell.empty() || !options.a.empty() || !options.b.empty())
+    bad_input("--memory, --cell, --baseline and --candidate are of a results directory, not of two "
+              "traces");
+  const Trace a = value_or_throw(read_trace(value_or_throw(readable_trace(options.directory)))),
+              b = value_or_throw(read_trace(value_or_throw(readable_trace(options.other))));
+  const Explanation explanation = assay::explain(a, b, std::nullopt);
+  const std::vector<std::string> origins{origin_text("baseline", options.directory, a),
+                                         origin_text("candidate", options.other, b)};
+  fmt::print("{}",
+             options.json ? render_explain_traces_json(explanation, origins, options.top)
+                          : render_explain_traces(
+                                explanation, origins, options.top, options.terminal.style()));
+}
+
 void explain(ExplainOptions options) {
+  if (!options.other.empty()) return explain_traces(options);
   const LedgerData data = value_or_throw(read_ledger(options.directory));
   if (options.cell.empty() && !(options.a.empty() && options.b.empty())) {
     if (data.cells.size() != 1)
@@ -137,7 +172,8 @@ void add_explain(CLI::App& app, int&) {
   CLI::App* command = app.add_subcommand(
       "explain", "break a difference down by stage, kernel and operator, from the traces");
   auto options = std::make_shared<ExplainOptions>();
-  command->add_option("directory", options->directory, "results directory")->required();
+  command->add_option("directory", options->directory, "results directory, or a trace")->required();
+  command->add_option("other", options->other, "a second trace: what differs from the first");
   command->add_option(
       "--cell", options->cell, "explain this cell in full (default: all, in short)");
   command->add_option(

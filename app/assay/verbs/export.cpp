@@ -19,6 +19,7 @@
 #include "experiments/evidence/cell_view.h"
 #include "experiments/export/export_chrome.h"
 #include "experiments/export/export_csv.h"
+#include "experiments/import/import_trace.h"
 #include "experiments/plan/matrix/cell_name.h"
 #include "experiments/report/explain_wording.h"
 
@@ -250,7 +251,8 @@ void export_traces(const ExportOptions& options) {
               options.out);
   if (options.format == "chrome") keep_other_files(options.out);
   const std::optional<StepWindow> steps = parse_steps(options.steps);
-  const std::vector<std::string> traces = find_traces(options);
+  std::vector<std::string> traces = find_traces(options);
+  for (std::string& trace : traces) trace = value_or_throw(readable_trace(trace));
   const ExportSummary summary = options.format == "csv" ? export_csv(traces, steps, options.out)
                                                         : export_chrome(traces, steps, options.out);
   if (options.json)

@@ -1,6 +1,7 @@
 #include "app/worker/ranks/merge_answers.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "core/result.h"
@@ -91,8 +92,40 @@ void merge_gates(json& whole, const json& part, std::size_t rank) {
   }
 }
 
+bool is_memory(const json& metric) {
+  return metric.at("path").get_ref<const std::string&>().starts_with("memory/");
+}
+
+// By variant.
+std::map<std::int64_t, double> memory_peaks(const json& metrics) {
+  std::map<std::int64_t, double> peaks;
+  for (const json& metric : metrics)
+    if (metric.at("path") == "memory/peak_bytes")
+      peaks.emplace(metric.at("variant").get<std::int64_t>(), metric.at("value").get<double>());
+  return peaks;
+}
+
+// What a variant's bytes are is that of the rank with the highest peak: parts of several ranks
+// would not add up to one peak.
+void merge_memory(json& whole, const json& part) {
+  const std::map<std::int64_t, double> had = memory_peaks(whole), theirs = memory_peaks(part);
+  const auto is_theirs = [&](const json& metric) {
+    const auto variant = metric.at("variant").get<std::int64_t>();
+    const auto own = had.find(variant), other = theirs.find(variant);
+    return other != theirs.end() && (own == had.end() || other->second > own->second);
+  };
+  json merged = json::array();
+  for (const json& metric : whole)
+    if (!is_memory(metric) || !is_theirs(metric)) merged.push_back(metric);
+  for (const json& metric : part)
+    if (is_memory(metric) && is_theirs(metric)) merged.push_back(metric);
+  whole = std::move(merged);
+}
+
 void merge_metrics(json& whole, const json& part) {
+  merge_memory(whole, part);
   for (const json& metric : part) {
+    if (is_memory(metric)) continue;
     const auto same = std::find_if(whole.begin(), whole.end(), [&](const json& known) {
       return known.at("path") == metric.at("path") && known.at("variant") == metric.at("variant");
     });

@@ -15,8 +15,6 @@ namespace assay {
 
 namespace {
 
-constexpr double kMemoryAlarm = 1e-4; // share of peak memory: below are rounded blocks
-
 // What a launch ran with, beside host, board and build: the same in all launches of a cell.
 std::vector<std::pair<const char*, std::string>> environment_fields(const Identity& id) {
   return {{"threads", std::to_string(id.threads)},
@@ -117,10 +115,10 @@ void note_cell(const CellReport& cell, const SpecRow& spec, std::vector<Alarm>& 
                       effect_text(theta),
                       *theta.p));
   }
-  if (const double gap = control_memory_gap(cell); gap > kMemoryAlarm)
+  if (const double gap = control_memory_gap(cell); gap > kMemoryNoise)
     alarm(AlarmCode::MemoryDiffers,
           fmt::format("two measurements of the baseline's peak memory differ by {}; a smaller "
-                      "difference of memory is not shown",
+                      "difference of memory is not shown beside the verdict",
                       share_text(gap)));
   for (const std::string& why : cell.damaged_traces) alarm(AlarmCode::TraceDamaged, why);
   for (const Comparison& comparison : cell.comparisons)

@@ -70,7 +70,7 @@ memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, do
   const double value = effect.log_ratio.value;
   if (effect.exact)
     effect.log_ratio.at_95 = effect.log_ratio.judged = Interval{value, value};
-  else if (effect.launches == 1 && effect.noise)
+  else if (effect.launches == 1 && effect.noise && !cell.cell->turns)
     effect.log_ratio.at_95 = effect.log_ratio.judged =
         Interval{value - *effect.noise, value + *effect.noise};
   effect.parts = memory_parts(cell, a, b);

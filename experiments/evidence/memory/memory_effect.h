@@ -1,6 +1,7 @@
 // Peak memory of a comparison's two sides, from memory launches.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 
 namespace assay {
 
+inline constexpr double kMemoryNoise = 1e-4; // of ln(bytes): below are rounded blocks
+
 struct MemoryEffect {
   int launches = 0;
   double a_bytes = 0, b_bytes = 0; // medians over launches
@@ -22,14 +25,18 @@ struct MemoryEffect {
   // The allocator's figure repeats: the control needed its reference's bytes in every launch (or
   // three launches without controls agree), and all launches gave the same ratio.
   bool exact = false;
+  // The difference is within a noise above kMemoryNoise: nothing to show.
+  bool drowned() const {
+    return !exact && noise && *noise > kMemoryNoise && std::abs(log_ratio.value) <= *noise;
+  }
   // Where the highest moment is, of the newest launch: "backward/layers.1.gated_deltanet", or "".
   std::string a_moment = {}, b_moment = {};
   std::vector<MemoryPartEffect> parts = {}; // what the bytes are; empty in older ledgers
   // Over a step, of the newest launch; nothing in older ledgers.
   std::optional<StepMemory> a_curve = {}, b_curve = {};
 };
-// Interval of log_ratio: itself if exact; of one launch, the noise on both sides, none without it;
-// of several the t interval.
+// Interval of log_ratio: itself if exact; of one launch, the noise on both sides, none without it
+// or where each variant has a process of its own (`turns`); of several the t interval.
 std::optional<MemoryEffect>
 memory_effect(const CellView& cell, const VariantRow& a, const VariantRow& b, double judged_alpha);
 

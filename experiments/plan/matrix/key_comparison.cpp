@@ -244,7 +244,7 @@ struct IdleKeys {
   const char* reason;
 };
 
-const std::array<IdleKeys, 9> kIdleKeys{
+const std::array<IdleKeys, 10> kIdleKeys{
     {{{"planted_document_ms", "prefetch_batches", "tokenizer_threads"},
       [](const TrainConfig& c) { return c.data_source == TokenSource::Synthetic; },
       "nothing is loaded where data_source = synthetic"},
@@ -266,6 +266,9 @@ const std::array<IdleKeys, 9> kIdleKeys{
      {{"routing"},
       [](const TrainConfig& c) { return c.recursions <= 1 && c.mod_percent >= 100; },
       "every token takes one pass"},
+     {{"ddp_bucket_mib"},
+      [](const TrainConfig& c) { return c.sharding != Sharding::None; },
+      "shares have no buckets"},
      {{"package"},
       [](const TrainConfig& c) { return c.eval_forward == EvalForward::Eager; },
       "eval_forward is eager"},

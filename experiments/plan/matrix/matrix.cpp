@@ -116,6 +116,10 @@ void read_energy(TomlTable& root, Matrix& matrix) {
   if (raw == nullptr) return;
   TomlTable table(*raw, "[energy]", root.problems());
   matrix.energy_rounds = small(table, "rounds", 0).value_or(kEnergyRounds);
+  if (matrix.energy_rounds == 1)
+    root.problems().add(table.node("rounds"),
+                        "[energy] rounds must be 2 or more, or 0 for none, not 1: one pair of "
+                        "visits has no interval");
   table.no_other_keys();
 }
 

@@ -73,7 +73,9 @@ Section contrasts_section(const Report& report) {
   if (any_of_kind(report, ContrastKind::Interaction))
     section.notes.push_back(fmt::format(
         "Interaction: change of the time of all these steps together against the product of their "
-        "single effects. Add up: the interval is within +-{}. Interact: it is on one side of 0.",
+        "single effects, estimated step by step (medians do not chain, so rows of the table may "
+        "multiply to a little more or less). Add up: the interval is within +-{}. Interact: it is "
+        "on one side of 0.",
         share_text(report.spec.sesoi)));
   if (any_of_kind(report, ContrastKind::MainEffect))
     section.notes.push_back(

@@ -1,7 +1,51 @@
 // Rows of optimizations(). What only several ranks have.
 #include "model/config/optimizations/rows.h"
 
+#include <functional>
+#include <utility>
+
 namespace assay {
+
+namespace {
+
+// Of both levels that share: a share is no matrix, and has no copies.
+std::vector<Need> sharding_needs() {
+  const auto shares = [](const TrainConfig& c) { return c.sharding != Sharding::None; };
+  const auto needed = [shares](NeedWords words, std::function<bool(const TrainConfig&)> met) {
+    return Need{.words = std::move(words),
+                .met = [shares, met = std::move(met)](
+                           const TrainConfig& c) { return !shares(c) || met(c); },
+                .always = true};
+  };
+  return {
+      needed({"optimizer = adamw", "Muon takes whole matrices"},
+             [](const TrainConfig& c) { return c.optimizer == OptimizerKind::Adamw; }),
+      needed(
+          {"update_pass = foreach or per_parameter", "one pass takes the norm of a rank's share"},
+          [](const TrainConfig& c) { return c.update_pass != UpdatePass::OnePass; }),
+      needed({"weights16 = cast", "kept copies are of whole weights"},
+             [](const TrainConfig& c) { return c.weights16 == Weights16::Cast; }),
+      needed({"mup_width = 0", "its learning rates are those of matrices"},
+             [](const TrainConfig& c) { return c.mup_width == 0; }),
+      needed({"precision other than fp8", "its casts are of whole weights"},
+             [](const TrainConfig& c) { return c.precision != Precision::Fp8; }),
+      needed({"step_graph = off", "weights that come and go have no fixed address"},
+             [](const TrainConfig& c) { return c.step_graph == StepGraph::Off; }),
+      needed({"ddp_compress = none, ddp_static_graph = false and ddp_find_unused = false",
+              "they are of all-reduced gradients"},
+             [](const TrainConfig& c) {
+               return c.ddp_compress == DdpCompress::None && !c.ddp_static_graph &&
+                      !c.ddp_find_unused;
+             }),
+      needed({"accumulate = 1 or ddp_accumulate = every_micro_step",
+              "gradients of whole weights do not outlast a pass"},
+             [](const TrainConfig& c) {
+               return c.accumulate == 1 || c.ddp_accumulate == DdpAccumulate::EveryMicroStep;
+             }),
+  };
+}
+
+} // namespace
 
 std::vector<Optimization> rank_rows() {
   return {
@@ -100,6 +144,33 @@ std::vector<Optimization> rank_rows() {
        .equality = "averaged gradients equal those of one process within the rounding of the "
                    "type that is sent",
        .needs_ranks = true},
+      {.name = "sharding",
+       .summary =
+           "every rank updates its share of the weights, and keeps the optimizer's state and "
+           "average of that share alone (ZeRO, FSDP)",
+       .equivalence = Equivalence::Math,
+       .unit = Unit::TrainStep,
+       .on_cuda = "update_pass=foreach weights16=cast step_graph=off",
+       .gates = {Gate::Gradients, Gate::Sharding},
+       .levels = {{"none",
+                   "every rank keeps and updates everything; gradients are all-reduced",
+                   [](TrainConfig& c) { c.sharding = Sharding::None; },
+                   "sharding/none"},
+                  {"optimizer",
+                   "state and average in shares; gradients are reduce-scattered, weights gathered "
+                   "after the update",
+                   [](TrainConfig& c) { c.sharding = Sharding::Optimizer; },
+                   "sharding/optimizer"},
+                  {"parameters",
+                   "weights in shares too: a layer's are gathered before its forward and before "
+                   "its backward pass",
+                   [](TrainConfig& c) { c.sharding = Sharding::Parameters; },
+                   "sharding/parameters"}},
+       .also_compare = {{"optimizer", "parameters"}},
+       .equality = "averaged gradients, and weights, moments and average after updates, equal "
+                   "those of one process on the batches of all ranks",
+       .needs_ranks = true,
+       .needs = sharding_needs()},
       {.name = "validation_ranks",
        .summary = "the evaluation's batches are shared among the ranks",
        .equivalence = Equivalence::Math,

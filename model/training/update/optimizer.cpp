@@ -23,9 +23,7 @@ double learning_rate(const TrainConfig& config, std::int64_t step) {
   return config.lr * (config.min_lr_ratio + (1.0 - config.min_lr_ratio) * cosine);
 }
 
-namespace {
-
-at::Tensor global_norm(const std::vector<at::Tensor>& gradients, UpdatePass pass) {
+at::Tensor gradient_norm(const std::vector<at::Tensor>& gradients, UpdatePass pass) {
   // LibTorch's CPU kernel adds squares in few fp32 accumulators, which loses 1e-3 of the norm of a
   // few million elements; its GPU kernel adds in a tree.
   const std::optional<at::ScalarType> type =
@@ -37,6 +35,8 @@ at::Tensor global_norm(const std::vector<at::Tensor>& gradients, UpdatePass pass
     norms.push_back(at::linalg_vector_norm(gradient, 2, {}, false, type));
   return at::stack(norms).norm();
 }
+
+namespace {
 
 void scale(const std::vector<at::Tensor>& gradients, const at::Tensor& factor, UpdatePass pass) {
   if (pass != UpdatePass::PerParameter) return at::_foreach_mul_(gradients, factor);
@@ -51,12 +51,12 @@ double lr_share(const Parameter& parameter, const TrainConfig& config) {
 
 } // namespace
 
-at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients,
-                          double max_norm,
-                          UpdatePass pass,
-                          ClipRead read) {
-  at::Tensor norm = global_norm(gradients, pass);
-  if (max_norm <= 0) return norm;
+void clip_by_norm(const std::vector<at::Tensor>& gradients,
+                  const at::Tensor& norm,
+                  double max_norm,
+                  UpdatePass pass,
+                  ClipRead read) {
+  if (max_norm <= 0) return;
   const auto factor = [&] { return (max_norm / (norm + 1e-6)).clamp_max_(1.0); };
   if (read == ClipRead::Host) {
     const Span span("clip_read/host");
@@ -65,6 +65,14 @@ at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients,
     const Span span("clip_read/device");
     scale(gradients, factor(), pass);
   }
+}
+
+at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients,
+                          double max_norm,
+                          UpdatePass pass,
+                          ClipRead read) {
+  at::Tensor norm = gradient_norm(gradients, pass);
+  clip_by_norm(gradients, norm, max_norm, pass, read);
   return norm;
 }
 

@@ -22,9 +22,20 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 // `step` counts from 0.
 double learning_rate(const TrainConfig& config, std::int64_t step);
 
-// Scales the gradients so that their global norm is at most `max_norm` (0: leaves them) and returns
-// the norm before, a 0-dim tensor on the device. `pass`: one operator per gradient, or per list.
-// `read`: by the host, which waits for the norm and leaves smaller gradients alone, or not.
+// The global norm of the gradients, 0-dim on the device. `pass`: one operator per gradient, or per
+// list.
+at::Tensor gradient_norm(const std::vector<at::Tensor>& gradients, UpdatePass pass);
+
+// Scales gradients of this global norm so that it is at most `max_norm` (0: leaves them). `read`:
+// by the host, which waits for the norm and leaves smaller gradients alone, or not.
+void clip_by_norm(const std::vector<at::Tensor>& gradients,
+                  const at::Tensor& norm,
+                  double max_norm,
+                  UpdatePass pass,
+                  ClipRead read);
+
+// Both: scales the gradients so that their global norm is at most `max_norm` (0: leaves them) and
+// returns the norm before, a 0-dim tensor on the device.
 at::Tensor clip_gradients(const std::vector<at::Tensor>& gradients,
                           double max_norm,
                           UpdatePass pass = UpdatePass::Foreach,

@@ -23,6 +23,7 @@
 #include "core/trace/trace_file.h"
 #include "core/trace/trace_schema.h"
 #include "experiments/analysis/explanations.h"
+#include "experiments/import/import_trace.h"
 #include "experiments/report/text_layout.h"
 
 namespace assay::cli {
@@ -51,6 +52,7 @@ Target find_target(const std::string& given) {
     value_or_throw(ledger_schema::check_file(ledger));
     return {ledger, false};
   }
+  if (is_foreign_trace(given)) return {value_or_throw(import_trace(given)), true};
   const Result<bool> trace = trace_schema::check_file(given);
   if (trace) return {given, true};
   if (std::filesystem::exists(given, error) && ledger_schema::check_file(given))
