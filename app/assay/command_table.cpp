@@ -63,9 +63,8 @@ constexpr std::array kCommands{
                "  assay explain results/mine\n"
                "  assay explain results/mine --cell varlen --top 20\n"
                "  assay explain before.json.gz after.json.gz   two traces, also of other programs"},
-    CommandRow{"view",
-               kLook,
-               "  assay view results/mine\n  assay view before.json.gz after.json.gz"},
+    CommandRow{
+        "view", kLook, "  assay view results/mine\n  assay view before.json.gz after.json.gz"},
     CommandRow{"log", kLook, "  assay log results/*\n  assay log results --cell varlen"},
     CommandRow{"compare",
                kLook,
