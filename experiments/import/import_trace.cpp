@@ -32,6 +32,8 @@ constexpr double kMostTime = 4e18;          // ns: two such times add up within 
 enum class Format { Other, Chrome, Nsys };
 
 Format format_of(const std::string& path) {
+  std::error_code error; // a pipe would be waited for
+  if (!fs::is_regular_file(path, error)) return Format::Other;
   std::ifstream file(path, std::ios::binary);
   std::string head(64, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));

@@ -115,8 +115,9 @@ std::string where_text(const Explanation& explanation) {
 }
 
 std::string traced_pairs_text(const Explanation& explanation) {
-  return fmt::format("{} pairs of traced steps, timed on the {}",
+  return fmt::format("{} pair{} of traced steps, timed on the {}",
                      explanation.waterfall.pairs,
+                     explanation.waterfall.pairs == 1 ? "" : "s",
                      explanation.traced_as == "device" ? "device" : "host");
 }
 

@@ -15,12 +15,13 @@ namespace {
 
 constexpr std::string_view kForward = "forward", kBackward = "backward", kUpdate = "optimizer",
                            kEvaluate = "evaluate", kHead = "head", kFeedForward = "feed_forward",
-                           kRecompute = "recompute/again", kRankBuffers = "ranks/buffers";
+                           kRecompute = "recompute/again", kRankBuffers = "ranks/buffers",
+                           kExposed = "exposed_communication";
 
 // Spans around those of the model's modules.
 bool is_outer(std::string_view span) {
-  return span == "step" || span == kRankBuffers || span == kForward || span == kEvaluate ||
-         span.starts_with("validation_ranks/");
+  return span == "step" || span == kRankBuffers || span == kExposed || span == kForward ||
+         span == kEvaluate || span.starts_with("validation_ranks/");
 }
 
 std::int64_t now_ns() {
@@ -207,7 +208,8 @@ void AllocationLog::begin(const char* name) {
     outer_open_.push_back({name, open_.size() - 1, clock_, clock_, now_ns(), 0});
   if (const std::string span = module_span(); !span.empty() && span != "planted") {
     seen_module_ = true;
-    if (span != "norms" && span != kFeedForward && layers_done_ < layers_)
+    const bool in_model = is_open(kForward) || is_open(kEvaluate);
+    if (in_model && span != "norms" && span != kFeedForward && layers_done_ < layers_)
       mixers_.try_emplace(std::string(kLayers) + std::to_string(layers_done_), span);
   }
   mark();

@@ -68,6 +68,31 @@ TEST(AllocationLog, KnowsWhatIsKeptBeyondItsModule) {
                                    MemoryPart{"forward", "layers.0.feed_forward", 7}));
 }
 
+// Waits of ranks are no modules, before the first pass and within a layer; their buffers are known.
+TEST(AllocationLog, NamesWhatRanksExchange) {
+  AllocationLog log(1);
+  const at::Tensor weight = at::zeros({4});
+  log.begin("exposed_communication");
+  log.end("exposed_communication");
+  log.allocated(weight.storage().data(), 16, false);
+  log.begin("step");
+  log.begin("forward");
+  log.begin("exposed_communication");
+  log.end("exposed_communication");
+  log.begin("gated_deltanet");
+  log.begin("ranks/buffers");
+  log.allocated(place(1), 100, false);
+  log.end("ranks/buffers");
+  log.end("gated_deltanet");
+  log.begin("feed_forward");
+  log.end("feed_forward");
+  log.end("forward");
+  log.end("step");
+  EXPECT_THAT(log.parts({{"model.layers.0.delta.in_proj", weight}}, 0),
+              testing::UnorderedElementsAre(MemoryPart{"weights", "layers.0.gated_deltanet", 16},
+                                            MemoryPart{"ranks", "", 100}));
+}
+
 // Looked for from the restart on only; what was freed of the bytes before is taken from them.
 TEST(AllocationLog, TheHighestMomentIsLaterThanTheRestart) {
   AllocationLog log(1);
