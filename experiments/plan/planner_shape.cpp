@@ -245,7 +245,8 @@ void Planner::visit_shape(const MatrixCell& cell, const std::vector<Draft>& grou
   // Stages of steps with other tokens do not add up to a difference.
   row.traced_rounds = by_token(row) ? 0 : matrix_.traced_rounds;
   row.energy_rounds = matrix_.energy_rounds;
-  if (row.energy_rounds > 0 && group.front().config.ranks > 1) {
+  const auto has_ranks = [](const auto& variant) { return variant.config.ranks > 1; };
+  if (row.energy_rounds > 0 && std::ranges::any_of(group, has_ranks)) {
     row.energy_rounds = 0;
     note(row.name, "no energy launch: several ranks are not measured");
   }

@@ -121,7 +121,9 @@ void ShardedParameters::watch_gradients(Unit& unit) {
     using torch::autograd::variable_list;
     node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
         [this, &unit](const variable_list& outputs, const variable_list&) {
-          if (in_pass_ && unit.waiting > 0 && --unit.waiting == 0) start_ready_reductions();
+          if (!in_pass_ || unit.waiting == 0) return outputs;
+          --unit.waiting;
+          if (unit.waiting == 0) start_ready_reductions();
           return outputs;
         },
         [](torch::autograd::CompiledNodeArgs&) {}));

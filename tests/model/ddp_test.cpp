@@ -434,7 +434,7 @@ std::vector<TrainConfig> sharded_models() {
 
 TEST_F(DISABLED_TwoRanks, SharesPassTheGatesOfTheirRow) {
   const Optimization& row = *value_or_throw(optimizations().lookup("sharding"));
-  for (TrainConfig config : sharded_models()) {
+  for (const TrainConfig& config : sharded_models()) {
     const std::vector<Batch> batches = {stream_batch(config, static_cast<std::size_t>(rank())),
                                         stream_batch(config, 2 + static_cast<std::size_t>(rank()))};
     TrainConfig reference = config;
@@ -498,7 +498,7 @@ TEST_F(DISABLED_TwoRanks, SharesHoldTheirPartAlone) {
 
 // What one process saved is what the ranks go on with, and the other way round.
 TEST_F(DISABLED_TwoRanks, SharesLoadAndGiveWholeStates) {
-  for (TrainConfig config : sharded(small_config())) {
+  for (const TrainConfig& config : sharded(small_config())) {
     Trainer single(alone(config)), other(alone(config)), shares(config, group());
     for (std::size_t step = 0; step < 2; ++step) (void)single.step({concatenated(config, step)});
     shares.load_state_tensors(single.state_tensors());
