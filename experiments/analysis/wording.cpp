@@ -46,11 +46,14 @@ std::string signed_percent(double share, int places) {
   return fmt::format("{:+.{}f}", rounded(100 * share, places), places);
 }
 
+constexpr double kMostShown = 1000; // times more: two launches that disagree bound nothing above
+
 // A bound below 0 keeps its sign where it rounds to 0: "[-0.0, +10.5] %" contains 0.
 std::string bracket(const Interval& shares) {
   const int places =
       std::min(decimals_of_three(100 * shares.lower), decimals_of_three(100 * shares.upper));
   const auto bound = [&](double share) {
+    if (share > kMostShown) return fmt::format(">+{:.0f}", 100 * kMostShown);
     const std::string text = signed_percent(share, places);
     return share < 0 && text.front() == '+' ? "-" + text.substr(1) : text;
   };

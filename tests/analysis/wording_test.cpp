@@ -72,6 +72,7 @@ TEST(Intervals, ABoundBelowZeroKeepsItsSign) {
   const auto of = [](double lower, double upper) {
     return interval_text(Interval{std::log1p(lower), std::log1p(upper)});
   };
+  EXPECT_EQ(of(-0.999, 1e20), "[-100, >+100000] %");
   EXPECT_EQ(of(-0.0004, 0.105), "[-0.0, +10.5] %");
   EXPECT_EQ(of(0.0004, 0.105), "[+0.0, +10.5] %");
   EXPECT_EQ(of(-0.105, -0.0004), "[-10.5, -0.0] %");
