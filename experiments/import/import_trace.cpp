@@ -113,9 +113,7 @@ std::int64_t move_to_session(ImportedRows& rows) {
     bad_input("its times are more than a hundred years from the start of its clock, so they are "
               "damaged");
   const std::int64_t start = std::max<std::int64_t>(least + rows.base_utc_ns - kBeforeFirst, 0);
-  const std::int64_t shift = kBeforeFirst - least; // relative to the start
-  every_time(rows.rows, [&](std::int64_t& time) { time += shift; });
-  every_time(rows.rows, [&](std::int64_t& time) { time += start; });
+  every_time(rows.rows, [&](std::int64_t& time) { time = start + (time - least + kBeforeFirst); });
   return start;
 }
 

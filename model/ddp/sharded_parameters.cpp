@@ -138,11 +138,12 @@ at::Tensor ShardedParameters::part(std::size_t i, const std::vector<at::Tensor>&
 // ---- Weights ------------------------------------------------------------------------------------
 
 // [share]: the pieces as they lie in this rank's share, with what separates them.
-at::Tensor ShardedParameters::share_of(const Unit& unit,
-                                       const std::vector<at::Tensor>& of_pieces) const {
+at::Tensor
+ShardedParameters::share_of(const Unit& unit,
+                            const std::function<at::Tensor(std::size_t)>& of_piece) const {
   at::Tensor share = at::zeros({unit.share}, unit.buffer.options());
   for (std::size_t i = unit.first_piece; i < unit.first_piece + unit.pieces; ++i)
-    share.narrow(0, places_[i].in_share, places_[i].size).copy_(of_pieces[i]);
+    share.narrow(0, places_[i].in_share, places_[i].size).copy_(of_piece(i));
   return share;
 }
 
@@ -156,9 +157,7 @@ void ShardedParameters::start_gather(Unit& unit) {
     storage.set_data_ptr_noswap(storage.allocator()->allocate(bytes));
     storage.set_nbytes(bytes);
   }
-  std::vector<at::Tensor> own;
-  for (const Parameter& piece : pieces_) own.push_back(piece.tensor.detach());
-  unit.own = share_of(unit, own);
+  unit.own = share_of(unit, [this](std::size_t i) { return pieces_[i].tensor; });
   unit.gather = ranks_->start_all_gather(unit.buffer, unit.own, "sharding/weights");
   unit.present = true;
 }
@@ -289,7 +288,7 @@ std::vector<at::Tensor> ShardedParameters::whole(const std::vector<at::Tensor>& 
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> tensors(parameters_);
   for (const std::unique_ptr<Unit>& unit : units_) {
-    at::Tensor own = share_of(*unit, of_pieces);
+    at::Tensor own = share_of(*unit, [&](std::size_t i) { return of_pieces[i]; });
     at::Tensor all = at::empty({unit->share * ranks_->size()}, unit->buffer.options());
     ranks_->finish(ranks_->start_all_gather(all, own, "sharding/whole"));
     for (std::size_t i = 0; i < unit->tensors.size(); ++i) {

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -71,7 +72,8 @@ private:
   void add_unit(const std::vector<std::size_t>& members, const std::vector<Parameter>& parameters);
   void place_pieces(Unit& unit, const std::vector<Parameter>& parameters);
   void watch_gradients(Unit& unit);
-  at::Tensor share_of(const Unit& unit, const std::vector<at::Tensor>& of_pieces) const;
+  at::Tensor share_of(const Unit& unit,
+                      const std::function<at::Tensor(std::size_t)>& of_piece) const;
   void start_gather(Unit& unit);
   void gather(Unit& unit);
   void release(Unit& unit);

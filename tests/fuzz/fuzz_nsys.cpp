@@ -1,10 +1,7 @@
 // A small export of Nsight Systems with edits, imported, read and tiled.
 #include "core/sqlite/database.h"
-#include "core/trace/trace_file.h"
-#include "experiments/attribution/tiling.h"
-#include "experiments/import/import_trace.h"
 #include "tests/fuzz/edited_database.h"
-#include "tests/fuzz/input.h"
+#include "tests/fuzz/import_once.h"
 
 namespace {
 
@@ -42,18 +39,8 @@ std::string good_export() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fuzz::EditedDatabase good(good_export());
-  static const std::string path = fuzz::folder() / "edited.sqlite",
-                           copy = fuzz::folder() / "copy.sqlite";
+  static const std::string path = fuzz::folder() / "edited.sqlite";
   good.write(path, data, size);
-  fuzz::try_to([] {
-    std::error_code ignored;
-    std::filesystem::remove(copy, ignored);
-    const Result<std::string> made = import_trace(path, {"", copy});
-    if (!made) return made;
-    const Result<Trace> trace = read_trace(*made);
-    if (!trace) std::abort(); // what we write we must be able to read
-    tile_trace(*trace);
-    return made;
-  });
+  fuzz::import_once(path);
   return 0;
 }
